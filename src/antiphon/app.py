@@ -4,10 +4,10 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from aiohttp import web
@@ -85,6 +85,7 @@ from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers, passed_throu
 from antiphon.http.paths import is_uploaded_form, under_all_paths
 from antiphon.http.readiness import LIFETIME, READINESS, Readiness
 from antiphon.http.request_headers import ALLOWED_HOSTS, AllowedHosts, checked, protect
+from antiphon.http.siblings import SIBLINGS, Siblings
 from antiphon.http.traces import traced
 from antiphon.http.websocket import CLOSE_TIMEOUT, CONNECTIONS, GOING_AWAY, PING_INTERVAL
 from antiphon.inspector.files import read_page
@@ -104,6 +105,7 @@ from antiphon.vector_stores.attempts import DEFAULT_INDEXING, IndexerOptions
 
 if TYPE_CHECKING:
     from antiphon.embedded.process import EngineProcess
+    from antiphon.embedded.shared import SharedEngineProcess
 
 DAY = 24 * 60 * 60
 EXAMINER = web.AppKey("examiner", Examiner)
@@ -171,13 +173,38 @@ class Extensions:
 NO_EXTENSIONS = Extensions()
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerPart:
+    """What is different where this is one of several worker processes of a gateway."""
+
+    siblings: Siblings
+    make_admission: Callable[[AdmissionLimits], Admission] = Admission
+    # For the rows of the inspector. None: they are counted here.
+    next_row_number: Callable[[], int] | None = None
+    # Keeps the store within its limits; one process does that for all.
+    sweeps: bool = True
+
+
+@dataclass(slots=True)
+class Drain:
+    """Seconds that running responses may take to finish when the gateway stops."""
+
+    within: float
+
+
+DRAIN = web.AppKey("drain", Drain)
+
+
 def make_app(
     settings: Settings,
     session: aiohttp.ClientSession,
     store: Store,
-    embedded: "EngineProcess | None" = None,
+    embedded: "EngineProcess | SharedEngineProcess | None" = None,
     extensions: Extensions = NO_EXTENSIONS,
+    part: WorkerPart | None = None,
 ) -> web.Application:
+    """`part`: None for a gateway that is a single process."""
+    part = part or WorkerPart(Siblings())
     checker, intervals = extensions.checker or Checker(settings.check_timeout), extensions.intervals
     observability = Observability(settings)
     store, checker = observability.measured(store, checker)
@@ -200,9 +227,10 @@ def make_app(
         tools=hosted.runners,
         observers=[*extensions.observers, *observability.observers(pool)],
     )
-    app_inspector = _make_inspector(settings)
+    app_inspector = _make_inspector(settings, part.next_row_number)
     files = FileInputs(library, texts.read_for_model)
-    gateway = _make_gateway(settings, pool, store, checker, extensions, app_inspector, files)
+    admission = part.make_admission(admission_limits(settings))
+    gateway = _make_gateway(settings, pool, store, checker, extensions, app_inspector, files, admission)
     gateway.attached = mcp.attached
     app = web.Application(
         middlewares=[counted, identified, traced, preflights, enveloped, checked, authenticated],
@@ -217,6 +245,8 @@ def make_app(
     app[READINESS] = Readiness(store, lifetime=intervals.readiness)
     app[GATEWAY] = gateway
     app[DISCOVERY] = Discovery(pool, session, settings.upstream, engine_options(settings))
+    app[SIBLINGS] = part.siblings
+    app[DRAIN] = Drain(settings.shutdown_timeout)
     app[OWN_ADDRESSES] = own
     app[MCP] = mcp
     app[INSPECTOR] = app_inspector
@@ -237,7 +267,9 @@ def make_app(
     app[EXAMINER] = Examiner(gateway.is_busy, generates=settings.probe, named_models=names.models, times=intervals.probes)
     app[WORKERS] = Workers(gateway, background_options(settings, intervals.background_retry))
     app.add_routes(ROUTES)
-    app.cleanup_ctx.append(partial(_watch, store_max_bytes=settings.store_max_bytes))
+    app.cleanup_ctx.append(_watch)
+    if part.sweeps:
+        app.cleanup_ctx.append(partial(_sweep, store_max_bytes=settings.store_max_bytes))
     app.cleanup_ctx.append(_close_mcp)
     app.cleanup_ctx.append(partial(_close_tools, hosted=hosted))
     app.cleanup_ctx.append(_watch_containers)
@@ -246,7 +278,7 @@ def make_app(
         app.cleanup_ctx.append(partial(_close_checker, checker=file_reader))
     observability.join(app, {route.path for route in API_ROUTES})
     app.on_startup.append(_start_workers)
-    app.on_shutdown.append(partial(_drain, within=settings.shutdown_timeout))
+    app.on_shutdown.append(_drain)
     return app
 
 
@@ -320,7 +352,9 @@ ROUTES = [
 # ---- its parts, each with the few settings that it needs -------------------------------------------------------------
 
 
-def _make_engines(settings: Settings, session: aiohttp.ClientSession, embedded: "EngineProcess | None") -> list[Engine]:
+def _make_engines(
+    settings: Settings, session: aiohttp.ClientSession, embedded: "EngineProcess | SharedEngineProcess | None"
+) -> list[Engine]:
     engines = [Engine(url, session, engine_options(settings)) for url in settings.upstream if not is_name(url)]
     if embedded is not None:
         engines.append(_embedded_engine(embedded, session, settings))
@@ -333,10 +367,11 @@ def _make_mcp(settings: Settings, own: OwnAddresses) -> McpRunner | NoMcp:
     return McpRunner(operator_servers(settings), address_policy(settings, own), mcp_limits(settings))
 
 
-def _make_inspector(settings: Settings) -> Inspector:
+def _make_inspector(settings: Settings, next_number: Callable[[], int] | None) -> Inspector:
     is_on = settings.inspector if settings.inspector is not None else needs_key(settings) or is_loopback(settings.host)
     now = asyncio.get_running_loop().time
-    recordings = Recordings(settings.inspector_bytes, now, rate=settings.inspector_rate) if is_on else None
+    rate = settings.inspector_rate
+    recordings = Recordings(settings.inspector_bytes, now, rate=rate, next_number=next_number) if is_on else None
     return Inspector(__version__, recordings, settings.inspector_bodies, read_page())
 
 
@@ -348,6 +383,7 @@ def _make_gateway(
     extensions: Extensions,
     inspector: Inspector,
     files: FileInputs,
+    admission: Admission,
 ) -> Gateway:
     recordings = inspector.recordings
     timeouts = Timeouts(settings.heartbeat, settings.first_byte_timeout, settings.idle_timeout, settings.response_timeout)
@@ -356,7 +392,7 @@ def _make_gateway(
         store,
         make_environment(settings, extensions.tools),
         Equipment(timeouts, WriteBatch(), checker, extensions.tools, settings.tool_timeout, files),
-        Admission(admission_limits(settings)),
+        admission,
         retention=int(settings.retention_days * DAY),
         owners=Owners(store, earlier_owners(settings)),
         make_sealer=partial(make_sealer, load_key(settings.seal_key, data_directory(settings))),
@@ -446,7 +482,9 @@ def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Env
     )
 
 
-def _embedded_engine(process: "EngineProcess", session: aiohttp.ClientSession, settings: Settings) -> Engine:
+def _embedded_engine(
+    process: "EngineProcess | SharedEngineProcess", session: aiohttp.ClientSession, settings: Settings
+) -> Engine:
     """An engine like any other, whose process reports when it is gone."""
     engine = Engine(process.url, session, replace(engine_options(settings), key=process.key, dialect=None))
     engine.is_embedded = True
@@ -462,28 +500,35 @@ def _embedded_engine(process: "EngineProcess", session: aiohttp.ClientSession, s
 # ---- how it starts and stops -----------------------------------------------------------------------------------------
 
 
-async def _watch(app: web.Application, store_max_bytes: int) -> AsyncIterator[None]:
+async def _watch(app: web.Application) -> AsyncIterator[None]:
     gateway, examiner, discovery = app[GATEWAY], app[EXAMINER], app[DISCOVERY]
     discovery.when_made = examiner.examine
     for engine in gateway.pool.engines:
         examiner.examine(engine)
-    tasks = [
-        asyncio.create_task(gateway.pool.watch()),
-        asyncio.create_task(discovery.watch()),
-        asyncio.create_task(sweep_store(gateway.store, store_max_bytes)),
-        asyncio.create_task(sweep_files(app[FILES])),
-        asyncio.create_task(sweep_files(app[VECTOR_STORES], kind="vector_stores")),
-        asyncio.create_task(gateway.owners.watch()),
-    ]
+    async with _tasks(gateway.pool.watch(), discovery.watch(), gateway.owners.watch()):
+        yield
+    await app[READINESS].close()
+    # A detection may be waiting for the examiner.
+    await gateway.pool.close()
+    await examiner.close()
+
+
+async def _sweep(app: web.Application, store_max_bytes: int) -> AsyncIterator[None]:
+    store, files, vector_stores = app[GATEWAY].store, app[FILES], app[VECTOR_STORES]
+    stored = sweep_store(store, store_max_bytes)
+    async with _tasks(stored, sweep_files(files), sweep_files(vector_stores, kind="vector_stores")):
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _tasks(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """They run until the end of the block."""
+    tasks = [asyncio.create_task(each) for each in work]
     yield
     for task in tasks:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-    await app[READINESS].close()
-    # A detection may be waiting for the examiner.
-    await gateway.pool.close()
-    await examiner.close()
 
 
 async def _close_tools(app: web.Application, hosted: HostedTools) -> AsyncIterator[None]:
@@ -520,7 +565,8 @@ async def _start_workers(app: web.Application) -> None:
     app[RETRIEVAL].indexer.start()
 
 
-async def _drain(app: web.Application, within: float) -> None:
+async def _drain(app: web.Application) -> None:
+    within = app[DRAIN].within
     app[READINESS].stop()
     for connection in app[CONNECTIONS]:
         connection.leave(GOING_AWAY)

@@ -10,6 +10,8 @@ import msgspec
 from antiphon.log_lines import to_line
 
 logger = logging.getLogger("antiphon")
+# Members of every message of this process: which worker process it is, where there are several.
+always: dict[str, Any] = {}
 
 
 class JsonFormatter(logging.Formatter):
@@ -51,4 +53,4 @@ def configure(level: str, format: str = "auto") -> None:
 
 
 def log(event: str, *, level: int = logging.INFO, exc_info: BaseException | None = None, **members: Any) -> None:
-    logger.log(level, event, exc_info=exc_info, extra={"members": members})
+    logger.log(level, event, exc_info=exc_info, extra={"members": {**always, **members} if always else members})

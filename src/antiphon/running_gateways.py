@@ -34,6 +34,8 @@ class RunningGateway(Struct, frozen=True, kw_only=True):
     # When it was ready to accept requests, in seconds since 1970.
     started: float
     version: str
+    # The Unix socket at which its supervisor takes commands. None: it is a single process.
+    control: str | None = None
 
 
 def local_url(host: str, port: int) -> str:
@@ -49,10 +51,10 @@ def announcements_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 @contextlib.contextmanager
-def announce(url: str, version: str, folder: Path | None = None) -> Iterator[None]:
+def announce(url: str, version: str, folder: Path | None = None, *, control: str | None = None) -> Iterator[None]:
     """Until the end of the block, `find` finds this gateway. Where nothing can be written, it runs without being found."""
     folder = folder or announcements_folder()
-    gateway = RunningGateway(url=url, pid=os.getpid(), started=time.time(), version=version)
+    gateway = RunningGateway(url=url, pid=os.getpid(), started=time.time(), version=version, control=control)
     # Processes of several containers may have the same number.
     file = folder / f"{gateway.pid}-{secrets.token_hex(4)}.json"
     lock = _lock_of(file)

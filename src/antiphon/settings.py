@@ -30,6 +30,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     # The port to listen on. 0: any free port.
     port: Annotated[int, Meta(ge=0, le=65535)] = 8484
+    # How many processes answer requests, on the same port and with the same store; "auto": one for each core. Limits count over
+    # all of them. More than 1 needs a store that processes can share: any but memory:.
+    workers: Annotated[int, Meta(ge=1, le=256)] | Literal["auto"] = 1
     # Keys of clients: each request must send one of them as `Authorization: Bearer KEY` or as `api-key: KEY`. Empty, and no
     # `keys` and no `admin_key`: no key is needed.
     api_key: tuple[str, ...] = ()

@@ -77,6 +77,7 @@ def root(
 def serve(
     host: options.Host = None,
     port: options.Port = None,
+    workers: options.Workers = None,
     upstream: options.Upstream = None,
     upstream_key: options.UpstreamKey = None,
     dialect: options.Dialect = None,
@@ -102,14 +103,17 @@ def serve(
     in antiphon.toml."""
     with _without_gc():
         from antiphon.cli.serve import NoEngine, serve_forever
+        from antiphon.cli.supervise import supervise_forever, worker_count
         from antiphon.cli.taken_port import CannotListen
         from antiphon.embedded import CannotEmbed
         from antiphon.reload import load_settings
         from antiphon.store import CannotOpen
+        from antiphon.worker_processes.supervisor import CannotServe
 
     flags: dict[str, Any] = {
         "host": host,
         "port": port,
+        "workers": workers,
         "upstream": upstream,
         "upstream_key": upstream_key,
         "dialect": dialect,
@@ -132,8 +136,11 @@ def serve(
     }
     chosen = _load(flags, config)
     try:
-        serve_forever(chosen, partial(load_settings, flags, config))
-    except (NoEngine, CannotEmbed, CannotListen, CannotOpen, SettingsError) as reason:
+        if worker_count(chosen) > 1:
+            supervise_forever(chosen, flags, config)
+        else:
+            serve_forever(chosen, partial(load_settings, flags, config))
+    except (NoEngine, CannotEmbed, CannotListen, CannotOpen, CannotServe, SettingsError) as reason:
         _fail(str(reason))
     except OSError as failed:
         _fail(str(failed))
@@ -224,6 +231,24 @@ def ps(
         raise typer.Exit(run_ps(chosen, url, watch=watch, as_json=as_json))
     except SettingsError as reason:
         _fail(str(reason))
+
+
+@app.command(cls=Command)
+def restart(
+    url: options.Url = None,
+    config: options.Config = None,
+) -> None:
+    """Replace the worker processes of a running gateway one after another, with new code and settings. No response is lost."""
+    from antiphon.cli.gateway_client import GatewayFailed
+    from antiphon.cli.restart import run_restart
+
+    chosen = _load({}, config)
+    try:
+        raise typer.Exit(run_restart(chosen, url))
+    except (SettingsError, GatewayFailed) as reason:
+        _fail(str(reason))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
 
 
 @app.command(cls=Command)

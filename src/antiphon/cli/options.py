@@ -22,6 +22,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object inst
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on. Default: 127.0.0.1.")]
 Port = Annotated[int | None, typer.Option(help="Port to listen on. Default: 8484.")]
+Workers = Annotated[str | None, typer.Option(help="How many processes answer requests; auto: one for each core. Default: 1.")]
 Upstream = Annotated[
     list[str] | None, typer.Option(help="URL of an engine, with or without /v1. Repeat it for several engines.")
 ]

@@ -16,6 +16,7 @@ from aiohttp import web
 from antiphon import __version__, logs, running_gateways
 from antiphon.app import make_app, make_runner
 from antiphon.cli.banner import Address, Banner
+from antiphon.cli.event_loop import loop_factory
 from antiphon.cli.hangup import reload_at_hangup
 from antiphon.cli.stop_signals import end_at_once, stop_signals
 from antiphon.cli.taken_port import cannot_listen
@@ -72,17 +73,8 @@ def serve_forever(settings: Settings, load: Callable[[], Settings]) -> None:
     """`load` reads the settings again."""
     refuse_to_be_open(settings)
     logs.configure(settings.log_level, settings.log_format)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(settings, lambda: refuse_to_be_open(load())))
-
-
-def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
-    """The faster one, where it is installed. There is none for Windows."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.Loop
 
 
 async def _serve(given: Settings, load: Callable[[], Settings]) -> None:
@@ -106,15 +98,15 @@ async def _serve(given: Settings, load: Callable[[], Settings]) -> None:
             # What was allocated so far stays. The garbage collector need not scan it again and again.
             gc.freeze()
             with running_gateways.announce(running_gateways.local_url(address.host, address.port), __version__):
-                await _until_stopped(running, partial(reloader.reload, load))
+                await until_stopped(running, partial(reloader.reload, load))
             end_at_once()
             showing.cancel()
-            _announce_stop(app, settings)
+            announce_stop(app, settings)
         finally:
             await runner.cleanup()
             # Last, because running streams needed the engine until here.
             if running is not None:
-                await _end(running)
+                await end_task(running)
 
 
 async def _listen(runner: web.AppRunner, settings: Settings) -> Address:
@@ -179,7 +171,7 @@ def _better_model(settings: Settings, embedded: "EngineProcess") -> str | None:
 # ---- until it is stopped ---------------------------------------------------------------------------------------------
 
 
-async def _until_stopped(running: asyncio.Task[None] | None, reload: Callable[[], Awaitable[None]]) -> None:
+async def until_stopped(running: asyncio.Task[None] | None, reload: Callable[[], Awaitable[None]]) -> None:
     """Returns at the signal to stop. Raises the error of an embedded engine that cannot start."""
     signalled = asyncio.create_task(_signal_to_stop(reload))
     try:
@@ -187,10 +179,10 @@ async def _until_stopped(running: asyncio.Task[None] | None, reload: Callable[[]
         if running is not None and running.done():
             running.result()
     finally:
-        await _end(signalled)
+        await end_task(signalled)
 
 
-async def _end(task: asyncio.Task[None]) -> None:
+async def end_task(task: asyncio.Task[None]) -> None:
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError, CannotEmbed):
         await task
@@ -204,10 +196,10 @@ async def _signal_to_stop(reload: Callable[[], Awaitable[None]]) -> None:
         try:
             await stop.wait()
         finally:
-            await _end(reloading)
+            await end_task(reloading)
 
 
-def _announce_stop(app: web.Application, settings: Settings) -> None:
+def announce_stop(app: web.Application, settings: Settings) -> None:
     """Who pressed Ctrl-C sees what it waits for; a program finds it in the log."""
     running = app[GATEWAY].responses_running + app[OPEN_ANSWERS].count
     if not logs.is_plain(settings.log_format):

@@ -75,7 +75,7 @@ class EngineProcess:
         # Called with the new URL when the port changes, and when the engine dies.
         self.moved: Callable[[str], None] = lambda url: None
         self.lost: Callable[[], None] = lambda: None
-        self._model = model
+        self.model = model
         self._options = options
         self._pauses = pauses
         self._port = _free_port()
@@ -94,7 +94,7 @@ class EngineProcess:
         """Raises CannotEmbed if the model is missing or the first start fails. After that, a dead engine is restarted."""
         if not can_embed():
             raise CannotEmbed(NO_LLAMACPP)
-        weights = await find_weights(self._model, self._options.folder)
+        weights = await find_weights(self.model, self._options.folder)
         try:
             await self._start(weights)
             await self._supervise(weights)

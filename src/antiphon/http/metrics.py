@@ -14,9 +14,11 @@ from antiphon.http.keyring import ADMIN, Keyring
 from antiphon.http.middlewares import FINISHED, key_of
 from antiphon.http.paths import canonical_path
 from antiphon.http.readiness import READINESS
+from antiphon.http.siblings import SIBLINGS, is_from_sibling
 from antiphon.http.websocket import CONNECTIONS
 from antiphon.metrics.instruments import Instruments
 from antiphon.metrics.label_values import OTHER
+from antiphon.metrics.merging import merge
 from antiphon.metrics.state import GatewayState, StateCollector, engine_states
 from antiphon.store.records import JobCounts
 from antiphon.transport import AnswerError
@@ -46,14 +48,23 @@ METRICS_KEYS = web.AppKey("metrics_keys", Keyring)
 
 
 async def metrics(request: web.Request) -> web.Response:
-    exposed = request.app.get(METRICS)
-    if exposed is None:
+    if METRICS not in request.app:
         raise NotFound(NO_METRICS, code="metrics_off")
     _check_key(request)
-    exposed.collector.state = await _state(request.app, exposed.collector.state.version)
-    # Thousands of lines take longer than others may wait.
-    body = await asyncio.to_thread(generate_latest, exposed.instruments.registry)
+    body, siblings = await own_metrics(request.app), request.app[SIBLINGS]
+    if siblings.supervisor is not None and not is_from_sibling(request):
+        texts = [body, *await siblings.answers(request), *await siblings.departed()]
+        body = await asyncio.to_thread(merge, texts)
     return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+
+
+async def own_metrics(app: web.Application) -> bytes:
+    """Those of this process; none, if nothing is counted."""
+    if (exposed := app.get(METRICS)) is None:
+        return b""
+    exposed.collector.state = await _state(app, exposed.collector.state.version)
+    # Thousands of lines take longer than others may wait.
+    return await asyncio.to_thread(generate_latest, exposed.instruments.registry)
 
 
 def _check_key(request: web.Request) -> None:
@@ -102,7 +113,8 @@ async def counted(request: web.Request, handler: Handler) -> web.StreamResponse:
         status = 200 if request.get(FINISHED) else 499
         raise
     finally:
-        if (exposed := request.app.get(METRICS)) is not None:
+        # What another worker process asks for is counted there.
+        if (exposed := request.app.get(METRICS)) is not None and not is_from_sibling(request):
             method = request.method if request.method in METHODS else OTHER
             exposed.instruments.http_requests.labels(_route(request, exposed.api), method, str(status)).inc()
 

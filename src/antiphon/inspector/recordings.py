@@ -4,6 +4,7 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from itertools import count
 
 from antiphon.core.drawn import OVERHEAD
 from antiphon.core.images import may_have_images, without_images
@@ -198,8 +199,10 @@ class Recordings:
         wall_clock: Callable[[], float] = time.time,
         *,
         rate: float = math.inf,
+        next_number: Callable[[], int] | None = None,
     ) -> None:
-        """`now`: the clock of the event loop. `rate`: how many requests a second are recorded."""
+        """`now`: the clock of the event loop. `rate`: how many requests a second are recorded. `next_number`: where
+        requests get their numbers from; None: they are counted here."""
         self.most_bytes = most_bytes
         self.largest = most_bytes // LARGEST_PART
         self.now = now
@@ -213,7 +216,7 @@ class Recordings:
         self.used = 0
         self.turns = Turns()
         self.viewers = Viewers()
-        self._last = 0
+        self._next_number = next_number or count(1).__next__
         self._requests: dict[int, RecordedRequest] = {}
         # Those that have ended, the oldest first.
         self._ended: OrderedDict[int, RecordedRequest] = OrderedDict()
@@ -231,8 +234,8 @@ class Recordings:
         """Makes the observer of a request, which also is what is kept of it."""
         if not arrival.is_recorded:
             return None
-        self._last += 1
-        request = self._requests[self._last] = RecordedRequest(self, self._last, arrival)
+        number = self._next_number()
+        request = self._requests[number] = RecordedRequest(self, number, arrival)
         return request
 
     def __len__(self) -> int:

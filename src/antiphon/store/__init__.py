@@ -11,7 +11,7 @@ from antiphon.store.opened_files import files_beside
 from antiphon.store.protocol import CannotOpen, IdTaken, Store
 from antiphon.store.sql.store import SqlStore
 from antiphon.store.sqlite import open_sqlite
-from antiphon.store.wakeups import POLL_SECONDS, Wakeups
+from antiphon.store.wakeups import POLL_SECONDS, WakeupRelay, Wakeups
 
 __all__ = ["CannotOpen", "IdTaken", "Store", "default_url", "open_store"]
 
@@ -31,10 +31,13 @@ async def closing_files(files: FileStore) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def open_store(url: str, clock: Callable[[], float] | None = None, *, poll: float = POLL_SECONDS) -> AsyncIterator[Store]:
+async def open_store(
+    url: str, clock: Callable[[], float] | None = None, *, poll: float = POLL_SECONDS, relay: WakeupRelay | None = None
+) -> AsyncIterator[Store]:
     """The store at this URL, ready for use. Raises CannotOpen.
 
-    `clock` replaces the store's own clock in tests; `poll` is the longest wait of a `Wakeup`, in seconds.
+    `clock` replaces the store's own clock in tests; `poll` is the longest wait of a `Wakeup`, in seconds. `relay`: wakes
+    those in other processes of this gateway that use the same file.
     """
     scheme, _, rest = url.partition(":")
     wakeups = Wakeups(poll)
@@ -43,7 +46,11 @@ async def open_store(url: str, clock: Callable[[], float] | None = None, *, poll
         async with closing_files(memory.files):
             yield memory
     elif scheme == "sqlite" and rest:
-        files = files_beside(rest, Wakeups(poll), clock)
+        file_wakeups = Wakeups(poll)
+        if relay is not None:
+            relay.join(wakeups)
+            relay.join(file_wakeups)
+        files = files_beside(rest, file_wakeups, clock)
         async with open_sqlite(rest, wakeups, clock) as database, closing_files(files):
             yield SqlStore(database, files)
     elif scheme in {"postgresql", "postgres"}:

@@ -195,7 +195,7 @@ class SqliteDatabase:
             else:
                 answer.set_exception(error)
         for topic in topics:
-            self.wakeups.wake(topic)
+            self.wakeups.publish(topic)
 
 
 def nothing() -> Operation[None]:

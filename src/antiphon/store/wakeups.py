@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 # The longest wait, in seconds: a change in another process may go unnoticed, and a lease that expires wakes nobody.
 POLL_SECONDS = 2.0
@@ -33,6 +33,8 @@ class Wakeups:
     def __init__(self, poll: float = POLL_SECONDS) -> None:
         self.poll = poll
         self._subscribers: defaultdict[str, set[Wakeup]] = defaultdict(set)
+        # Called with the topics that other processes should know of.
+        self.share: Callable[[str], None] = lambda topic: None
 
     @contextlib.contextmanager
     def subscribe(self, topic: str) -> Iterator[Wakeup]:
@@ -45,6 +47,11 @@ class Wakeups:
             if not self._subscribers[topic]:
                 del self._subscribers[topic]
 
+    def publish(self, topic: str) -> None:
+        """This process has changed the store: wakes subscribers, also those in other processes that are known."""
+        self.wake(topic)
+        self.share(topic)
+
     def wake(self, topic: str) -> None:
         for wakeup in self._subscribers.get(topic, ()):
             wakeup.wake()
@@ -52,3 +59,21 @@ class Wakeups:
     def wake_all(self) -> None:
         for topic in self._subscribers:
             self.wake(topic)
+
+
+class WakeupRelay:
+    """Passes wakeups on between processes that share a SQLite file. With Postgres, the server does that."""
+
+    def __init__(self, send: Callable[[str], None]) -> None:
+        """`send`: to the other processes."""
+        self._send = send
+        self._joined: list[Wakeups] = []
+
+    def join(self, wakeups: Wakeups) -> Wakeups:
+        wakeups.share = self._send
+        self._joined.append(wakeups)
+        return wakeups
+
+    def receive(self, topic: str) -> None:
+        for wakeups in self._joined:
+            wakeups.wake(topic)

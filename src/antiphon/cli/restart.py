@@ -1,0 +1,51 @@
+"""`antiphon restart`: new worker processes for a running gateway, one after another."""
+
+from urllib.parse import urlsplit
+
+import typer
+
+from antiphon.cli.gateway_client import GatewayFailed
+from antiphon.running_gateways import RunningGateway, find
+from antiphon.settings import Settings
+from antiphon.worker_processes.control import CannotControl, restart
+
+NONE = "no gateway of this user runs here"
+NOT_HERE = "no gateway of this user runs at {url}"
+SEVERAL = "several gateways run here: choose one with --url. They are at {urls}"
+ALONE = (
+    "the gateway at {url} is a single process, which cannot be replaced without a pause. Stop it (kill {pid}: responses that "
+    "run are finished) and start it again; with --workers 2 or more, it can be restarted like this"
+)
+LOST = "the gateway at {url} does not answer: {reason}"
+ENDED = "the gateway at {url} has ended meanwhile"
+
+
+def run_restart(settings: Settings, url: str | None) -> int:
+    """Returns the exit code: 1 if a worker process could not be replaced."""
+    gateway = _choose(url)
+    if gateway.control is None:
+        raise GatewayFailed(ALONE.format(url=gateway.url, pid=gateway.pid))
+    try:
+        for step in restart(gateway.control):
+            if step.error is not None:
+                typer.echo(f"antiphon: not restarted: {step.error}", err=True)
+                return 1
+            if step.done:
+                return 0
+            typer.echo(f"worker {step.worker}: replaced, now process {step.pid}")
+    except CannotControl as failed:
+        raise GatewayFailed(LOST.format(url=gateway.url, reason=failed)) from None
+    typer.echo(f"antiphon: {ENDED.format(url=gateway.url)}", err=True)
+    return 1
+
+
+def _choose(url: str | None) -> RunningGateway:
+    found = find()
+    if url is not None:
+        port = urlsplit(url).port
+        found = [gateway for gateway in found if urlsplit(gateway.url).port == port]
+    if not found:
+        raise GatewayFailed(NONE if url is None else NOT_HERE.format(url=url))
+    if len(found) > 1:
+        raise GatewayFailed(SEVERAL.format(urls=", ".join(gateway.url for gateway in found)))
+    return found[0]

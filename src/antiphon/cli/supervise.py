@@ -1,0 +1,112 @@
+"""`antiphon serve` with several worker processes: this one supervises them."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from antiphon import __version__, logs, running_gateways
+from antiphon.cli.event_loop import loop_factory
+from antiphon.cli.serve import choose_engines, end_task, refuse_to_be_open, until_stopped
+from antiphon.cli.taken_port import cannot_listen
+from antiphon.reload import load_settings
+from antiphon.settings import Settings, SettingsError
+from antiphon.transport import make_session
+from antiphon.worker_processes.control import serve_control
+from antiphon.worker_processes.listening import CannotShare, bind_slots, check_sharing
+from antiphon.worker_processes.supervisor import Plan, Supervisor, private_folder
+
+NOT_IN_MEMORY = (
+    "store = memory: cannot be shared by {workers} worker processes: each would have its own. Set store to sqlite:PATH or "
+    "postgresql://…, leave it out for a file in the data directory, or set workers to 1."
+)
+
+
+def worker_count(settings: Settings) -> int:
+    """How many processes answer requests. Raises SettingsError if that many cannot share what they must."""
+    workers = os.cpu_count() or 1 if settings.workers == "auto" else settings.workers
+    if workers == 1:
+        return 1
+    if (settings.store or "").startswith("memory:"):
+        raise SettingsError(NOT_IN_MEMORY.format(workers=workers))
+    try:
+        check_sharing()
+    except CannotShare as reason:
+        raise SettingsError(str(reason)) from None
+    return workers
+
+
+def supervise_forever(settings: Settings, flags: dict[str, Any], config: Path | None) -> None:
+    refuse_to_be_open(settings)
+    logs.configure(settings.log_level, settings.log_format)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_supervise(settings, flags, config))
+
+
+async def _supervise(given: Settings, flags: dict[str, Any], config: Path | None) -> None:
+    async with make_session(given.transport) as session:
+        settings, embedded = await choose_engines(given, session)
+    plan = Plan(
+        flags={name: value for name, value in flags.items() if value is not None},
+        config=str(config) if config is not None else None,
+        found=settings.upstream if settings.upstream != given.upstream else (),
+        embedded=embedded,
+    )
+    try:
+        sockets = bind_slots(settings.host, settings.port, worker_count(settings))
+    except OSError as failed:
+        raise cannot_listen(settings.host, settings.port, failed) from None
+    with private_folder() as folder:
+        supervisor = Supervisor(settings, plan, sockets, folder)
+        try:
+            await _run(supervisor, settings, folder, sockets[0][0].getsockname()[1], lambda: _load(flags, config))
+        finally:
+            # Ctrl-C once more: nothing is waited for.
+            with contextlib.suppress(NotImplementedError):
+                asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _end_at_once, supervisor)
+            await supervisor.stop()
+
+
+async def _run(supervisor: Supervisor, settings: Settings, folder: Path, port: int, load: Callable[[], Settings]) -> None:
+    embedded = supervisor.embedded
+    running = asyncio.create_task(embedded.run()) if embedded is not None else None
+    keeping: asyncio.Task[None] | None = None
+    control = folder / "control"
+    try:
+        await supervisor.start()
+        keeping = asyncio.create_task(supervisor.run())
+        url = running_gateways.local_url(settings.host, port)
+
+        async def reload() -> None:
+            try:
+                new = load()
+            except SettingsError as invalid:
+                logs.log("settings not reloaded", level=logging.ERROR, reason=str(invalid))
+                return
+            supervisor.reload(new)
+
+        async with serve_control(supervisor, control):
+            with running_gateways.announce(url, __version__, control=str(control)):
+                await until_stopped(running, reload)
+    finally:
+        if keeping is not None:
+            await end_task(keeping)
+        await supervisor.stop()
+        # Last, because running streams needed the engine until here.
+        if running is not None:
+            await end_task(running)
+
+
+def _load(flags: dict[str, Any], config: Path | None) -> Settings:
+    new = refuse_to_be_open(load_settings(flags, config))
+    worker_count(new)
+    return new
+
+
+def _end_at_once(supervisor: Supervisor) -> None:
+    supervisor.kill()
+    os._exit(128 + signal.SIGINT)

@@ -1,0 +1,187 @@
+"""A worker process: a gateway that is one of several. Its argument is the file descriptor of its channel to the supervisor."""
+
+import asyncio
+import contextlib
+import gc
+import shutil
+import signal
+import socket
+import sys
+from functools import partial
+from pathlib import Path
+
+from aiohttp import web
+from msgspec import structs
+
+from antiphon import logs
+from antiphon.app import DRAIN, WorkerPart, make_app, make_runner
+from antiphon.cli.banner import Address, Banner
+from antiphon.cli.event_loop import loop_factory
+from antiphon.cli.models import better_model
+from antiphon.cli.serve import announce_stop, refuse_to_be_open
+from antiphon.embedded.shared import SharedEngineProcess
+from antiphon.gateway.admission import Admission, AdmissionLimits
+from antiphon.http.app_keys import GATEWAY
+from antiphon.http.inspector import INSPECTOR
+from antiphon.http.metrics import own_metrics
+from antiphon.http.siblings import Sibling, Siblings
+from antiphon.reload import Reloader, Running, load_settings
+from antiphon.settings import Settings, SettingsError, data_directory
+from antiphon.store import CannotOpen, default_url, open_store
+from antiphon.store.wakeups import WakeupRelay
+from antiphon.transport import make_session
+from antiphon.worker_processes.channel import Channel
+from antiphon.worker_processes.listening import bind_private
+from antiphon.worker_processes.messages import (
+    Answer,
+    Counts,
+    EngineLost,
+    EngineMoved,
+    Failed,
+    Members,
+    Note,
+    Ready,
+    Reload,
+    Start,
+    Stop,
+    ToWorker,
+    Woken,
+)
+from antiphon.worker_processes.questions import Questions
+from antiphon.worker_processes.row_numbers import RowNumbers
+from antiphon.worker_processes.shared_admission import SharedAdmission
+
+
+def main() -> None:
+    # Both reach every process of a terminal. The supervisor says what is to be done.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_work(socket.socket(fileno=int(sys.argv[1]))))
+
+
+async def _work(end: socket.socket) -> None:
+    channel: Channel[ToWorker] = await Channel.over(end, ToWorker)
+    start = await channel.receive()
+    if not isinstance(start, Start):
+        # The supervisor has ended already.
+        return
+    logs.always["worker"] = start.slot
+    try:
+        config = Path(start.config) if start.config is not None else None
+        settings = refuse_to_be_open(load_settings(start.flags, config))
+        logs.configure(settings.log_level, settings.log_format)
+        await Worker(channel, start, config).serve(settings)
+    except (SettingsError, CannotOpen) as reason:
+        channel.send(Failed(str(reason)))
+        await channel.flush()
+        sys.exit(2)
+
+
+class Worker:
+    def __init__(self, channel: Channel[ToWorker], start: Start, config: Path | None) -> None:
+        self._channel = channel
+        self._start = start
+        self._config = config
+        self._stop = asyncio.Event()
+        self._within: float | None = None
+        self._questions = Questions(channel)
+        self._relay = WakeupRelay(lambda topic: channel.send(Woken(topic)))
+        self._siblings = Siblings(start.slot, start.supervisor)
+        self._siblings.departed = partial(self._questions.ask, "departed")
+        shared = start.embedded
+        self._embedded = SharedEngineProcess(shared.model, shared.url, shared.key) if shared is not None else None
+        self._admission: SharedAdmission | None = None
+        self._reloading = asyncio.Event()
+
+    async def serve(self, given: Settings) -> None:
+        start = self._start
+        settings = structs.replace(given, upstream=start.found) if start.found else given
+        url = settings.store or default_url(data_directory(settings))
+        async with make_session(settings.transport) as session, open_store(url, relay=self._relay) as store:
+            numbers = RowNumbers(Path(start.path).with_name("rows"))
+            part = WorkerPart(self._siblings, self._make_admission, numbers.next, sweeps=start.slot == 0)
+            app = make_app(settings, session, store, self._embedded, part=part)
+            engine = app[GATEWAY].pool.engines[-1] if self._embedded is not None else None
+            reloader = Reloader(Running(app, session, engine), given, refuse_to_be_open)
+            runner = make_runner(app)
+            await runner.setup()
+            try:
+                address = await self._listen(runner, settings)
+                tasks = [asyncio.create_task(self._follow_supervisor()), asyncio.create_task(self._reload_when_asked(reloader))]
+                if start.shows_banner:
+                    has_inspector = app[INSPECTOR].recordings is not None
+                    advice = better_model(settings, self._embedded.alias) if self._embedded is not None else None
+                    tasks.append(asyncio.create_task(Banner(address, has_inspector=has_inspector, advice=advice).show(app)))
+                logs.log("listening", url=str(address), engines=[each.root for each in app[GATEWAY].pool.engines])
+                # What was allocated so far stays. The garbage collector need not scan it again and again.
+                gc.freeze()
+                self._channel.send(Ready())
+                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
+                await self._stop.wait()
+                # From now on, the others cannot ask this process for what it has counted.
+                self._channel.send(Counts(await own_metrics(app)))
+                if self._within is not None:
+                    app[DRAIN].within = self._within
+                announce_stop(app, structs.replace(settings, shutdown_timeout=app[DRAIN].within))
+            finally:
+                await runner.cleanup()
+                self._channel.send(Counts(await own_metrics(app)))
+            for task in tasks:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+        await self._channel.flush()
+
+    def _make_admission(self, limits: AdmissionLimits) -> Admission:
+        self._admission = SharedAdmission(self._questions, limits)
+        return self._admission
+
+    async def _listen(self, runner: web.AppRunner, settings: Settings) -> Address:
+        for descriptor in self._start.listening:
+            await web.SockSite(runner, socket.socket(fileno=descriptor)).start()
+        port = int(runner.addresses[0][1])
+        await web.SockSite(runner, bind_private(Path(self._start.path))).start()
+        return Address(settings.host, port)
+
+    async def _reload_when_asked(self, reloader: Reloader) -> None:
+        """One after another, also if the supervisor asks for it meanwhile."""
+        while True:
+            await self._reloading.wait()
+            self._reloading.clear()
+            await reloader.reload(lambda: refuse_to_be_open(load_settings(self._start.flags, self._config)))
+
+    # ---- what the supervisor sends -----------------------------------------------------------------------------------
+
+    async def _follow_supervisor(self) -> None:
+        await self._channel.receive_all(self._receive)
+        # It was killed: nobody would replace this process, and nobody cleans up behind it.
+        await asyncio.to_thread(shutil.rmtree, Path(self._start.path).parent, ignore_errors=True)
+        self._stop.set()
+
+    def _receive(self, message: ToWorker) -> None:
+        match message:
+            case Members(members=members):
+                others = (Sibling(each.slot, each.pid, each.path) for each in members if each.path != self._start.path)
+                self._siblings.others = tuple(others)
+            case Woken(topic=topic):
+                self._relay.receive(topic)
+            case Answer() as answer:
+                self._questions.answered(answer)
+            case Note() as note:
+                if self._admission is not None:
+                    self._admission.noted(note)
+            case Reload():
+                self._reloading.set()
+            case EngineMoved(url=url) if self._embedded is not None:
+                self._embedded.moved(url)
+            case EngineLost() if self._embedded is not None:
+                self._embedded.lost()
+            case Stop(within=within):
+                self._within = within
+                self._stop.set()
+
+
+if __name__ == "__main__":
+    main()
