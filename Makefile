@@ -9,12 +9,14 @@ UPSTREAM ?=
 # Tools that only a release needs have an environment of their own.
 RELEASE := .venv-release
 RELEASE_TOOLS := build hatchling cyclonedx-bom pip-audit
+# LiteLLM, which the benchmarks compare with, has one, too.
+BENCH := .venv-bench
 ARGS ?=
 # How many processes run the tests of `make test`. 0: none but pytest itself, as a debugger needs it.
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test test-models test-clients test-browser screenshot check lint types bench bench-models fuzz soak golden transcripts release audit clean
+.PHONY: help setup serve test test-models test-clients test-browser screenshot check lint types bench bench-parts bench-models fuzz soak soak-gateways golden transcripts release audit clean
 
 # From the comments beside the targets.
 help: ## show this list
@@ -73,13 +75,21 @@ types: $(VENV)/installed-dev ## check the types (mypy, strict)
 
 check: lint types test ## lint, types and test: what must pass before a commit
 
-bench: $(VENV)/installed-dev ## measure what the gateway costs (needs nginx)
+$(BENCH)/installed: bench/constraints-litellm.txt
+	@echo 'Installing LiteLLM into $(BENCH)/, to compare with. This takes a minute or two, once.'
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip --disable-pip-version-check --quiet install --constraint bench/constraints-litellm.txt 'litellm[proxy]'
+	touch $@
+
+bench: $(VENV)/installed-dev $(BENCH)/installed ## Antiphon beside nginx and LiteLLM, in 25 minutes on a quiet machine; writes docs/comparison.md (needs nginx and cc; ARGS="--quick --only ROW…")
 	$(BIN)/python -m bench $(ARGS)
+	$(BIN)/python -m bench.page
+
+bench-parts: $(VENV)/installed-dev ## the other parts of docs/comparison.md: chains, stores, search of files, required calls
 	$(BIN)/python -m bench.state
 	PYTHONPATH=tests $(BIN)/python -m bench.store
 	PYTHONPATH=tests $(BIN)/python -m bench.retrieval
 	PYTHONPATH=tests $(BIN)/python -m bench.choices
-	$(BIN)/python -m bench.overhead
 	$(BIN)/python -m bench.page
 
 fuzz: $(VENV)/installed-dev ## 100,000 random requests and 20,000 broken streams (ARGS="--seed N --requests N --streams N")
@@ -87,6 +97,9 @@ fuzz: $(VENV)/installed-dev ## 100,000 random requests and 20,000 broken streams
 
 soak: $(VENV)/installed-dev ## ten minutes of 1,000 clients; writes docs/soak.md (ARGS="--minutes N --streams N")
 	$(BIN)/python -m soak $(ARGS)
+
+soak-gateways: $(VENV)/installed-dev ## five minutes of three gateways on one Postgres behind nginx, one killed each minute; writes docs/soak.md
+	PYTHONPATH=tests $(BIN)/python -m soak.gateways $(ARGS)
 
 bench-models: $(VENV)/installed-dev ## measure what a small model gets done, in half an hour; writes docs/small_models.md (ARGS=--help: parts of it)
 	$(BIN)/python -m bench.models $(ARGS)
@@ -111,4 +124,4 @@ audit: $(RELEASE)/installed ## look for known vulnerabilities of the dependencie
 	$(RELEASE)/bin/python -m release.audit
 
 clean: ## remove the environments, packages and caches that the other targets have made
-	rm -rf $(VENV) $(RELEASE) dist tests/clients/.venv* tests/clients/node_modules tests/browser/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(RELEASE) $(BENCH) dist tests/clients/.venv* tests/clients/node_modules tests/browser/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis

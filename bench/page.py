@@ -18,6 +18,16 @@ with Antiphon, without its help, and on the engine's own endpoints is in [small_
 """
 
 
+GATEWAYS = """\
+![CPU, throughput and latency as multiples of nginx](bench.svg)
+
+All of them are loaded by turns in one run, on one core, before one mock engine. nginx and a bare proxy on aiohttp (the floor of
+the stack that Antiphon stands on) pass Chat Completions on without reading them. Antiphon and LiteLLM are asked for the
+Responses API, which they translate. Medians of the rounds, with the least and the most. LiteLLM cannot take the load of the
+others; its cells say what it got. `deltas` are counted while all streams run; a request's own cost is in the rows about
+requests. Antiphon stores in memory unless a row says otherwise. [NOTES.md](../bench/NOTES.md) explains how it is measured."""
+
+
 class Part(NamedTuple):
     name: str
     title: str
@@ -25,23 +35,11 @@ class Part(NamedTuple):
 
 
 PARTS = (
-    Part(
-        "streams",
-        "CPU per delta",
-        "200 streams at once, each with a delta every 20 ms, and nginx passing the same streams through. `× nginx` is the\n"
-        "CPU of the server per delta, as a ratio to nginx's. Medians of several rounds, by turns.",
-    ),
-    Part(
-        "observing",
-        "What looking on costs",
-        "The same streams with the inspector and the metrics on and off, by turns, under a load that lasts. The inspector\n"
-        "then records some of the requests (`inspector_rate`); the last column is what recording all of them costs.",
-    ),
+    Part("gateways", "Beside nginx and LiteLLM", GATEWAYS),
     Part(
         "state",
-        "What state costs",
-        "CPU of a request that is stored and of one that is not; and of continuing a chain of responses by its id and by\n"
-        "sending it whole.",
+        "Continuing a chain",
+        "A request that continues a chain by its id, and one that sends the chain whole, in milliseconds.",
     ),
     Part("store", "The stores", "Operations on a store that is full."),
     Part(
@@ -59,12 +57,21 @@ def keep(part: str, table: str) -> None:
     (RESULTS / f"{part}.md").write_text(table.strip() + "\n", encoding="utf-8")
 
 
-def page() -> str:
-    measured = [part for part in PARTS if (RESULTS / f"{part.name}.md").exists()]
-    sections = [
-        f"## {part.title}\n\n{part.about}\n\n{(RESULTS / f'{part.name}.md').read_text(encoding='utf-8')}" for part in measured
-    ]
+def page(before: str = "") -> str:
+    """A part that was never measured on this machine stays as it was on the page before."""
+    sections = [section for part in PARTS if (section := _measured(part) or _kept(part, before))]
     return "\n".join([HEAD.format(machine=machine()), *sections])
+
+
+def _measured(part: Part) -> str:
+    file = RESULTS / f"{part.name}.md"
+    return f"## {part.title}\n\n{part.about}\n\n{file.read_text(encoding='utf-8')}" if file.exists() else ""
+
+
+def _kept(part: Part, before: str) -> str:
+    _, found, rest = before.partition(f"\n## {part.title}\n")
+    section, _, _ = rest.partition("\n## ")
+    return f"## {part.title}\n{section}" if found else ""
 
 
 def machine() -> str:
@@ -72,4 +79,4 @@ def machine() -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,16 +1,17 @@
-"""Child processes that never outlive the run, and the CPU time that they have taken."""
+"""Child processes that never outlive the run, the cores they run on, and the CPU time and memory that they take."""
 
 import contextlib
 import http.client
 import os
+import resource
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-READY_WITHIN = 20.0
+READY_WITHIN = 60.0
 STOPPED_WITHIN = 3.0
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -26,25 +27,52 @@ def free_port() -> int:
         return port
 
 
+def allow_many_descriptors() -> None:
+    """Each stream takes two of a server, which has our limit."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 @contextlib.contextmanager
-def running(name: str, command: list[str], port: int, ready: str, folder: Path) -> Iterator[int]:
+def on_cores(cores: set[int] | None) -> Iterator[None]:
+    """What is started meanwhile inherits these cores, with all threads that it will have. None: any."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, (cores or before) & before or before)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@contextlib.contextmanager
+def running(
+    name: str,
+    command: list[str],
+    port: int,
+    ready: str,
+    folder: Path,
+    *,
+    cores: set[int] | None = None,
+    environment: Mapping[str, str] = {},
+    pause: float = 0.05,
+) -> Iterator[int]:
     """Starts a server, waits until a GET of `ready` is answered with 200, and gives its pid; stops it on the way out."""
-    # Its own session: Ctrl-C reaches us alone, and a worker can be stopped with its master.
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("ANTIPHON_")}
-    environment["ANTIPHON_STORE"] = "memory:"
+    variables = {key: value for key, value in os.environ.items() if not key.startswith("ANTIPHON_")}
+    variables |= {"ANTIPHON_STORE": "memory:", **environment}
     log = folder / f"{name}.log"
-    with log.open("wb") as output:
+    # Its own session: Ctrl-C reaches us alone, and a worker can be stopped with its master.
+    with log.open("wb") as output, on_cores(cores):
         child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=variables, start_new_session=True
         )
     try:
-        _await_ready(child, port, ready, name, log)
+        _await_ready(child, port, ready, name, log, pause)
         yield child.pid
     finally:
         _stop(child)
 
 
-def _await_ready(child: subprocess.Popen[bytes], port: int, path: str, name: str, log: Path) -> None:
+def _await_ready(child: subprocess.Popen[bytes], port: int, path: str, name: str, log: Path, pause: float) -> None:
     deadline = time.monotonic() + READY_WITHIN
     while time.monotonic() < deadline and child.poll() is None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
@@ -52,7 +80,7 @@ def _await_ready(child: subprocess.Popen[bytes], port: int, path: str, name: str
             connection.request("GET", path)
             if connection.getresponse().status == 200:
                 return
-        time.sleep(0.05)
+        time.sleep(pause)
     raise BenchFailed(f"{name} did not become ready:\n{log.read_text(errors='replace')[-2000:]}")
 
 
@@ -65,12 +93,42 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
             child.wait(STOPPED_WITHIN)
 
 
+# ---- what they take --------------------------------------------------------------------------------------------------
+
+
+def family(pid: int) -> list[int]:
+    """A process and its descendants, as far as they live."""
+    found = [pid]
+    for parent in found:
+        for children in Path(f"/proc/{parent}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                found += map(int, children.read_text().split())
+    return found
+
+
+def cpu_times(pid: int) -> dict[int, float]:
+    """Seconds of CPU of a process and of each of its descendants. The scheduler counts nanoseconds, for each thread."""
+    return {each: sum(map(_thread_time, Path(f"/proc/{each}/task").glob("*/schedstat"))) for each in family(pid)}
+
+
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process and its children, as far as they live."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    # The name in parentheses may contain anything, so the fields are counted from behind it.
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND + sum(cpu_seconds(int(child)) for child in children)
+    return sum(cpu_times(pid).values())
+
+
+def _thread_time(schedstat: Path) -> float:
+    # A thread may have ended since the list was read.
+    with contextlib.suppress(OSError):
+        return int(schedstat.read_text().split()[0]) / 1e9
+    return 0.0
+
+
+def memory_kb(pid: int) -> int:
+    """The resident memory of a process and its descendants."""
+    found = 0
+    for each in family(pid):
+        with contextlib.suppress(OSError):
+            found += int(Path(f"/proc/{each}/statm").read_text().split()[1]) * resource.getpagesize() // 1024
+    return found
 
 
 def stolen_seconds() -> float:

@@ -1,9 +1,8 @@
-"""What state costs a gateway: storing a response, and continuing one by its id instead of sending the whole history."""
+"""What it costs to continue a chain of responses by its id, and to send the whole history instead."""
 
 import argparse
 import contextlib
 import http.client
-import subprocess
 import sys
 import tempfile
 import time
@@ -15,13 +14,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bench.load import Task
+from bench.native import programs
 from bench.page import keep
-from bench.processes import BenchFailed, cpu_seconds, free_port, running
+from bench.processes import BenchFailed, cpu_seconds
+from bench.subjects import antiphon
+from bench.subjects import started as start_subject
 
-STREAMS = 200
-DELTAS = 225, 50
-INTERVAL_MS = 20
 ROUNDS = 5
 CHAINS = 1, 10, 100, 1000
 REQUESTS = 40
@@ -61,49 +59,11 @@ class Gateway:
             took.append(time.perf_counter() - began)
         return Cost(1000 * (cpu_seconds(self.pid) - before) / times, 1000 * median(took))
 
-    def load(self, api: str, deltas: int) -> float:
-        """The CPU of one of many streams at once, in milliseconds."""
-        lasting = deltas * INTERVAL_MS / 1000
-        task = Task(api, self.port, STREAMS, deltas, ramp=min(1.0, lasting / 2), limit=30 + 3 * lasting)
-        before = cpu_seconds(self.pid)
-        done = subprocess.run([sys.executable, "-m", "bench.load", msgspec.json.encode(task).decode()], capture_output=True)
-        if done.returncode != 0:
-            raise BenchFailed(done.stderr.decode(errors="replace")[-2000:])
-        return 1000 * (cpu_seconds(self.pid) - before) / STREAMS
-
 
 @contextlib.contextmanager
-def started(store: str, interval_ms: int, folder: Path) -> Iterator[Gateway]:
-    engine, port = free_port(), free_port()
-    (folder / "antiphon.toml").write_text('log_level = "warning"\nprobe = false\n')
-    antiphon = str(Path(sys.executable).with_name("antiphon"))
-    options = ["--config", f"{folder}/antiphon.toml", "--upstream", f"http://127.0.0.1:{engine}", "--port", str(port)]
-    options += ["--store", store]
-    with contextlib.ExitStack() as stack:
-        command = [sys.executable, "-m", "bench.engine", str(engine), str(interval_ms)]
-        stack.enter_context(running("engine", command, engine, "/v1/models", folder))
-        yield Gateway(stack.enter_context(running("antiphon", [antiphon, "serve", *options], port, "/ready", folder)), port)
-
-
-def measure_storing(gateway: Gateway) -> Iterator[str]:
-    """Stored and not, by turns, so that whatever disturbs the machine disturbs both."""
-    for deltas in DELTAS:
-        rounds = [(gateway.load("unstored", deltas), gateway.load("responses", deltas)) for _ in range(ROUNDS)]
-        # The first is for what happens only once.
-        yield compared(f"{STREAMS} streams at once, {deltas} deltas", rounds[1:])
-
-
-def measure_alone(gateway: Gateway) -> Iterator[str]:
-    rounds = []
-    for _ in range(ROUNDS):
-        without, stored = (gateway.cost(partial(gateway.respond, input=TEXT, store=store), 100) for store in (False, True))
-        rounds.append((without.cpu, stored.cpu))
-    yield compared("one after another, one delta", rounds[1:])
-
-
-def compared(name: str, rounds: list[tuple[float, float]]) -> str:
-    without, stored = (median(costs) for costs in zip(*rounds, strict=True))
-    return f"| {name} | {without:.2f} | {stored:.2f} | {100 * (stored / without - 1):+.0f} % |"
+def started(store: str, folder: Path) -> Iterator[Gateway]:
+    with programs(folder) as tools, start_subject(antiphon("antiphon", store=store), tools.engine_port, folder) as server:
+        yield Gateway(server.pid, server.port)
 
 
 def measure_chains(gateway: Gateway) -> Iterator[str]:
@@ -138,14 +98,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="antiphon-bench-") as name:
         folder = Path(name)
         try:
-            with started(store or f"sqlite:{folder}/responses.db", INTERVAL_MS, folder) as gateway:
-                show("| CPU of a request, in ms | not stored | stored | |\n| --- | --- | --- | --- |")
-                for row in measure_storing(gateway):
-                    show(row)
-            with started(store or f"sqlite:{folder}/responses.db", 1, folder) as gateway:
-                for row in measure_alone(gateway):
-                    show(row)
-                show("\n| responses before it | CPU by id | CPU sent whole | ms by id | ms sent whole |")
+            with started(store or f"sqlite:{folder}/responses.db", folder) as gateway:
+                show("| responses before it | CPU by id | CPU sent whole | ms by id | ms sent whole |")
                 show("| --- | --- | --- | --- | --- |")
                 for row in measure_chains(gateway):
                     show(row)

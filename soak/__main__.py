@@ -72,7 +72,7 @@ def soak(minutes: float, streams: int, interval_ms: int = INTERVAL_MS) -> Figure
         folder, engine = Path(name), free_port()
         command, port = gateway(folder, engine, FAILING)
         with contextlib.ExitStack() as stack:
-            paced = [sys.executable, "-m", "bench.engine", str(engine), str(interval_ms)]
+            paced = [sys.executable, "-m", "soak.engine", str(engine), str(interval_ms)]
             with running("engine", paced, engine, "/v1/models", folder):
                 pid = stack.enter_context(running("gateway", command, port, "/ready", folder))
                 before = descriptors(pid)

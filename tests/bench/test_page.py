@@ -15,9 +15,11 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_page_has_the_parts_that_were_measured_in_their_order(results: Path) -> None:
     page.keep("choices", "| c |\n")
-    page.keep("streams", "| s |\n\n")
+    page.keep("gateways", "| g |\n\n")
     text = page.page()
-    assert text.index("## CPU per delta") < text.index("| s |\n\n## Required calls and schemas") < text.index("| c |\n")
+    assert (
+        text.index("## Beside nginx and LiteLLM") < text.index("| g |\n\n## Required calls and schemas") < text.index("| c |\n")
+    )
     assert "## The stores" not in text
 
 
@@ -26,3 +28,13 @@ def test_a_part_that_is_measured_again_replaces_what_was_kept(results: Path) -> 
     page.keep("state", "| new |")
     assert "| new |" in page.page()
     assert "| old |" not in page.page()
+
+
+def test_a_part_that_was_not_measured_here_stays_as_it_was(results: Path) -> None:
+    page.keep("store", "| s |")
+    page.keep("choices", "| c |")
+    before = page.page()
+    for file in results.iterdir():
+        file.unlink()
+    page.keep("choices", "| newer |")
+    assert page.page(before) == before.replace("| c |", "| newer |")
