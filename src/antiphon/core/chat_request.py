@@ -11,7 +11,7 @@ from antiphon.core.constraints import begin_answer, constrain, constrains, is_co
 from antiphon.core.dialect import Dialect
 from antiphon.core.draft import ChatDraft
 from antiphon.core.efforts import NO_EFFORT
-from antiphon.core.request_fields import LOGPROBS, or_unset
+from antiphon.core.request_fields import LOGPROBS
 from antiphon.core.requirements import Requirements
 from antiphon.core.sampling import Sampling
 from antiphon.core.tool_choice import Offer
@@ -25,6 +25,12 @@ VERBOSITY = {
     "medium": "",
     "high": "Answer at length, with explanations and details.",
 }
+
+# The fields that an engine gets as they are, if they are given.
+SENT_AS_GIVEN = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "stop", "seed", "user")
+# The same in every request. Nothing changes them.
+NO_OPTIONS = TextOptions()
+WITH_USAGE = StreamOptions()
 
 UNSEEN_IMAGES = "images were sent, but the model may not see them: its engine says so, or has accepted one and ignored it"
 
@@ -67,19 +73,15 @@ def _chat(
     requirements: Requirements,
     dialect: Dialect,
 ) -> ChatRequest:
-    text = request.text or TextOptions()
+    text = request.text or NO_OPTIONS
     chat = ChatRequest(
         model=model,
         messages=draft.messages(dialect, head=request.instructions or "", tail=_own_words(text, offer, dialect)),
-        temperature=or_unset(request.temperature),
-        top_p=or_unset(request.top_p),
-        presence_penalty=or_unset(request.presence_penalty),
-        frequency_penalty=or_unset(request.frequency_penalty),
-        stop=or_unset(request.stop),
-        seed=or_unset(request.seed),
-        user=or_unset(request.user),
-        stream_options=StreamOptions() if dialect.takes_stream_options else UNSET,
+        stream_options=WITH_USAGE if dialect.takes_stream_options else UNSET,
     )
+    for name in SENT_AS_GIVEN:
+        if (value := getattr(request, name)) is not None:
+            setattr(chat, name, value)
     if offer.tools and not offer.in_words:
         chat.tools = offer.shown
         chat.tool_choice = offer.choice
@@ -93,6 +95,8 @@ def _chat(
 
 def _own_words(text: TextOptions, offer: Offer, dialect: Dialect) -> list[str]:
     """What Antiphon adds to the instructions."""
+    if text is NO_OPTIONS and not offer.tools:
+        return []
     return [
         VERBOSITY[text.verbosity or "medium"],
         tools_to_words(offer.shown) if offer.in_words else "",

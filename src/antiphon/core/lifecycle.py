@@ -1,7 +1,8 @@
 """How a response begins and ends: its status, and the events that frame all others."""
 
 from collections.abc import Sequence
-from copy import copy
+
+from msgspec import structs
 
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.numbering import Numbering
@@ -23,7 +24,7 @@ TERMINAL: dict[str, type[Terminal]] = {
 
 def snapshot(response: Response) -> Response:
     """The response as it is now: events are encoded later, when it may have changed."""
-    return copy(response)
+    return structs.replace(response)
 
 
 def opening_events(response: Response) -> list[Event]:

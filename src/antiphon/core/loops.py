@@ -13,11 +13,12 @@ A user's message ends every loop: the user may have changed what made the call f
 
 import re
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from antiphon.core.arguments import canonical_arguments
 from antiphon.core.own_words import ALL_FAIL, FAILED_AGAIN, SAME_AGAIN
@@ -186,8 +187,13 @@ class _Reader:
             self.withheld[call.name] = (HAS_FAILED if failed else HAS_REPEATED).format(count=count)
 
 
-def find_loops(turns: Iterable[AssistantTurn | UserTurn], *, helped: bool = True) -> Loops:
+NO_LOOPS = Loops((), {})
+
+
+def find_loops(turns: Sequence[AssistantTurn | UserTurn], *, helped: bool = True) -> Loops:
     """Linear in the length of the turns. `helped`: the model is small. Others are only kept from calls that cannot succeed."""
+    if not any(isinstance(turn, AssistantTurn) for turn in turns):
+        return NO_LOOPS
     reader = _Reader(helped=helped)
     for turn in turns:
         if isinstance(turn, AssistantTurn):
@@ -199,7 +205,7 @@ def find_loops(turns: Iterable[AssistantTurn | UserTurn], *, helped: bool = True
 
 def _says_nothing(turn: UserTurn) -> bool:
     """Clients that must send a message beside the outputs of calls send an empty one."""
-    return all(part["type"] == "text" and not part["text"].strip() for part in turn.parts)
+    return all(part["type"] == "text" and (not part["text"] or part["text"].isspace()) for part in turn.parts)
 
 
 def _count(run: _Run, call: Call, *, repeats: bool) -> None:
@@ -257,19 +263,21 @@ def offer_without(offer: Offer, withheld: Mapping[str, str], own_names: Collecti
     """The same tools in the prompt, so that the engine's prefix cache stays valid; but these may not be called. What the client
     requires comes first: if one of them has to be called, nothing is withheld. `own_names`: those of tools that are offered as
     easy functions."""
+    if not withheld:
+        return offer
     names = offer.names
     left = tuple(name for name in names if name not in withheld)
     reasons = {name: withheld[name] for name in (*names, *own_names) if name in withheld}
     if not reasons or (offer.must_call and not left):
         return offer
     if left == names:
-        return replace(offer, withheld=reasons)
+        return structs.replace(offer, withheld=reasons)
     if not left:
         return Offer([], only=(), withheld=reasons)
     # An engine that makes sure of a call chooses among the tools that it sees.
     by_engine = offer.must_call and not offer.constrained
     tools = [tool for tool in offer.tools if tool.function.name in left] if by_engine else offer.tools
-    return replace(offer, tools=tools, only=left, withheld=reasons)
+    return structs.replace(offer, tools=tools, only=left, withheld=reasons)
 
 
 def withheld_to_notices(offer: Offer) -> Iterable[str]:
