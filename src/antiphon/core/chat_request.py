@@ -18,7 +18,7 @@ from antiphon.core.tool_choice import Offer
 from antiphon.core.tool_words import must_call, tools_to_words
 from antiphon.core.tools import Toolbox
 from antiphon.wire.chat import ChatRequest, StreamOptions
-from antiphon.wire.responses import CreateResponse, TextFormat, TextOptions
+from antiphon.wire.responses import CreateResponse, ReasoningOptions, TextFormat, TextOptions
 
 VERBOSITY = {
     "low": "Keep your answers short: only what was asked for.",
@@ -57,11 +57,13 @@ def make_chat(
     logprobs = _logprobs(request, chat, dialect, notices)
     if not dialect.shows_images and _has_images(chat):
         notices.append(UNSEEN_IMAGES)
-    _effort(request, chat, dialect, notices)
+    if request.reasoning is not None:
+        _effort(request.reasoning, chat, dialect, notices)
     _add_extra(chat, dialect)
     _constrain(request, chat, offer, box, dialect)
     _add_free_extra(chat, sampling)
-    _note_lost_effort(request, chat, dialect, notices)
+    if request.reasoning is not None:
+        _note_lost_effort(request.reasoning, chat, dialect, notices)
     return MadeChat(chat, logprobs, notices)
 
 
@@ -139,8 +141,8 @@ def _has_images(chat: ChatRequest) -> bool:
     return any(part.get("type") == "image_url" for part in parts)
 
 
-def _effort(request: CreateResponse, chat: ChatRequest, dialect: Dialect, notices: list[str]) -> None:
-    effort = request.reasoning.effort if request.reasoning else None
+def _effort(reasoning: ReasoningOptions, chat: ChatRequest, dialect: Dialect, notices: list[str]) -> None:
+    effort = reasoning.effort
     if effort is None:
         return
     if not dialect.thinks:
@@ -203,9 +205,9 @@ def _format_to_chat(format: TextFormat | None) -> dict[str, Any] | None:
     return {"type": "json_schema", "json_schema": schema}
 
 
-def _note_lost_effort(request: CreateResponse, chat: ChatRequest, dialect: Dialect, notices: list[str]) -> None:
+def _note_lost_effort(reasoning: ReasoningOptions, chat: ChatRequest, dialect: Dialect, notices: list[str]) -> None:
     """A constraint may leave no room for a thought."""
-    effort = request.reasoning.effort if request.reasoning else None
+    effort = reasoning.effort
     stopped = dialect.no_thinking.get("reasoning_effort", NO_EFFORT)
     if effort not in (None, NO_EFFORT) and chat.grammar is not UNSET and chat.reasoning_effort == stopped:
         notices.append(f"reasoning effort {effort} was left out: this engine constrains an answer without a thought")

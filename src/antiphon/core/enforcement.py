@@ -290,6 +290,8 @@ class Enforcement:
     def missing(self, states: Sequence[ItemState]) -> str | None:
         """What an answer at its end should have had besides these items."""
         required = self.requirements
+        if not self.requires_something:
+            return None
         if self.rejection is not None or any(isinstance(state, CallState) for state in states):
             return None
         if required.must_call:

@@ -513,7 +513,7 @@ class Exchange:
         if self._phase is Phase.ANSWERED:
             return self._answered()
         calls = sequence.calls_to_run()
-        if searches := [call for call in calls if not call.needs_shell]:
+        if calls and (searches := [call for call in calls if not call.needs_shell]):
             for call in searches:
                 self._search(call)
             sequence.resume()

@@ -11,6 +11,7 @@ from antiphon.core.fact_words import WORDS, Fact, FactSource, is_unusual
 from antiphon.core.help import Help, HelpSetting, choose_help, parameters_in_name
 from antiphon.core.sampling import ENGINE_DEFAULT, Sampling
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 # Clients may ask for any name. What was learned of the oldest ones goes first.
@@ -66,6 +67,14 @@ class LearnedDialect(NamedTuple):
     dialect: Dialect
 
 
+class ModelTraits(NamedTuple):
+    dialect: Dialect
+    help: Help
+    sampling: Sampling
+    # The engine's models, and how their tokens are chosen.
+    made_of: tuple[tuple[Model, ...], Mapping[str, Sampling]]
+
+
 class EngineKnowledge:
     """Facts come from the dialect, and from what probes, failures and answers have shown: `learn()` is the only writer.
 
@@ -87,6 +96,7 @@ class EngineKnowledge:
         # What is assumed of models whose probes have not ended, and has not been learned since.
         self._assumed: dict[str, dict[str, Any]] = {}
         self._dialects: dict[str, LearnedDialect] = {}
+        self._traits: dict[tuple[str, HelpSetting], ModelTraits] = {}
         self._last_facts: KnownFacts | None = None
         # What the last requests of a model had to learn for themselves, and how many of them did so in a row.
         self._repeated: dict[str, tuple[dict[str, Any], int]] = {}
@@ -159,7 +169,8 @@ class EngineKnowledge:
             for name in facts:
                 assumed.pop(name, None)
         known = self._learned.get(model, NOTHING_LEARNED)
-        if any(known.get(name, getattr(self.dialect, name)) != value for name, value in facts.items()):
+        # Most answers teach nothing new.
+        if [name for name, value in facts.items() if known.get(name, getattr(self.dialect, name)) != value]:
             self._learned = _with_newest(self._learned, model, {**known, **facts})
             sources = self._sources.get(model, {}) | dict.fromkeys(facts, source)
             self._sources = _with_newest(self._sources, model, sources)
@@ -231,6 +242,17 @@ class EngineKnowledge:
             garbles_calls=self.dialect_for(model).garbles_calls,
         )
 
+    def traits_of(self, model: str, setting: HelpSetting) -> ModelTraits:
+        """What a request for this model is converted by. `setting`: which models get help."""
+        dialect = self.dialect_for(model)
+        known = self._traits.get((model, setting))
+        # They are made anew as soon as one of the things has been replaced that they are made of.
+        if known is None or known.dialect is not dialect or known.made_of != (self._models, self.sampling):
+            made = ModelTraits(dialect, self.help_for(model, setting), self.sampling_for(model), (self._models, self.sampling))
+            self._traits = _with_newest(self._traits, (model, setting), made)
+            return made
+        return known
+
     def sampling_for(self, model: str) -> Sampling:
         """How this model's tokens are chosen where a request does not say."""
         return self.sampling.get(self.served(model), ENGINE_DEFAULT)
@@ -244,7 +266,7 @@ class EngineKnowledge:
         return model if len(self._models) != 1 else self._models[0].id
 
 
-def _with_newest(models: Mapping[str, T], model: str, entry: T) -> dict[str, T]:
+def _with_newest(models: Mapping[K, T], model: K, entry: T) -> dict[K, T]:
     """With this entry as the newest. The oldest goes if there are too many."""
     others = [(name, known) for name, known in models.items() if name != model]
     return dict([*others[-(MOST_MODELS - 1) :], (model, entry)])

@@ -43,8 +43,11 @@ def terminal_event(response: Response) -> Event:
 
 def output_text(output: Sequence[OutputItem]) -> str:
     """All that the model said, without reasoning and calls."""
-    messages = (item for item in output if isinstance(item, OutputMessage))
-    return "".join(part.text for message in messages for part in message.content if isinstance(part, OutputText))
+    texts: list[str] = []
+    for item in output:
+        if isinstance(item, OutputMessage):
+            texts += [part.text for part in item.content if isinstance(part, OutputText)]
+    return "".join(texts)
 
 
 def set_failed(response: Response, error: ApiError) -> None:

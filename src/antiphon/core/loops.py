@@ -142,12 +142,17 @@ class _Reader:
     _before: frozenset[Hashable] = frozenset()
     _dead_end: _DeadEnd = field(default_factory=_DeadEnd)
 
+    @property
+    def has_seen_calls(self) -> bool:
+        """There is something that a user's message ends."""
+        end = self._dead_end
+        return bool(self._runs or self._before or self.withheld or end.turns or end.withheld)
+
     def user(self) -> None:
         self.withheld.clear()
         self._runs.clear()
         self._before = frozenset()
-        if self._dead_end.turns or self._dead_end.withheld:
-            self._dead_end = _DeadEnd()
+        self._dead_end = _DeadEnd()
 
     def turn(self, turn: AssistantTurn) -> None:
         self.withheld.clear()
@@ -192,13 +197,13 @@ NO_LOOPS = Loops((), {})
 
 def find_loops(turns: Sequence[AssistantTurn | UserTurn], *, helped: bool = True) -> Loops:
     """Linear in the length of the turns. `helped`: the model is small. Others are only kept from calls that cannot succeed."""
-    if not any(isinstance(turn, AssistantTurn) for turn in turns):
+    if len(turns) == 1 and isinstance(turns[0], UserTurn):
         return NO_LOOPS
     reader = _Reader(helped=helped)
     for turn in turns:
         if isinstance(turn, AssistantTurn):
             reader.turn(turn)
-        elif not _says_nothing(turn):
+        elif reader.has_seen_calls and not _says_nothing(turn):
             reader.user()
     return Loops(reader.notes, reader.withheld)
 
@@ -263,8 +268,6 @@ def offer_without(offer: Offer, withheld: Mapping[str, str], own_names: Collecti
     """The same tools in the prompt, so that the engine's prefix cache stays valid; but these may not be called. What the client
     requires comes first: if one of them has to be called, nothing is withheld. `own_names`: those of tools that are offered as
     easy functions."""
-    if not withheld:
-        return offer
     names = offer.names
     left = tuple(name for name in names if name not in withheld)
     reasons = {name: withheld[name] for name in (*names, *own_names) if name in withheld}

@@ -27,7 +27,7 @@ Annotation = dict[str, Any]
 class TextPart:
     """One `output_text` part of a message."""
 
-    __slots__ = ("_annotations", "_length", "_logprobs", "_pieces", "_place", "_style", "fast_path")
+    __slots__ = ("_annotations", "_closed", "_length", "_logprobs", "_pieces", "_place", "_style", "fast_path")
 
     def __init__(self, place: PartPlace, style: EventStyle) -> None:
         self._place = place
@@ -35,6 +35,8 @@ class TextPart:
         self._pieces: list[str] = []
         self._logprobs: list[Logprob] = []
         self._annotations: list[Annotation] = []
+        # As it is once nothing more can come.
+        self._closed: OutputText | None = None
         # How many characters came through `feed()`: all of them, where there are citations.
         self._length = 0
         self.fast_path: FastPath | None = None
@@ -68,10 +70,11 @@ class TextPart:
 
     def close(self) -> Iterable[Event]:
         # From now on there is one copy of the text, however often it is asked for.
-        self._pieces[:] = [self.written]
-        part = self.part
+        text = self.written
+        self._pieces[:] = [text]
+        self._closed = part = self._part(text)
         return (
-            events.OutputTextDone(**self._place, text=part.text, logprobs=self._logprobs),
+            events.OutputTextDone(**self._place, text=text, logprobs=self._logprobs),
             events.ContentPartDone(**self._place, part=part),
         )
 
@@ -84,7 +87,7 @@ class TextPart:
 
     @property
     def part(self) -> OutputText:
-        return self._part(self.written)
+        return self._part(self.written) if self._closed is None else self._closed
 
 
 class RefusalPart:

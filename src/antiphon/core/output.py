@@ -64,7 +64,8 @@ class Output:
     def begin_answer(self) -> None:
         """Another answer of the engine follows."""
         self.reason = None
-        self._pieces = CallPieces()
+        if self._pieces.calls:
+            self._pieces = CallPieces()
         self._answer_start = len(self._sequence.opened)
         self._sequence.withheld.clear()
         self._sequence.set_fast_path()
@@ -134,8 +135,12 @@ class Output:
     @property
     def only_thought(self) -> bool:
         """The answer is nothing but a thought, if the engine has shown even that."""
-        withheld = self._pieces.calls or self._sequence.withheld
-        return not withheld and all(isinstance(state, ReasoningState) for state in self._answer)
+        if self._pieces.calls or self._sequence.withheld:
+            return False
+        for state in self._answer:
+            if not isinstance(state, ReasoningState):
+                return False
+        return True
 
     @property
     def has_cut_call(self) -> bool:

@@ -133,13 +133,13 @@ class Question:
     def convert(self) -> None:
         items, earlier = self._remaining()
         model = self._request.model or self.knowledge.default_model
-        dialect = self.knowledge.dialect_for(model)
-        help = self.knowledge.help_for(model, self._environment.help)
-        facts = {**(strict_facts(dialect) if self._strict else {}), **self._facts}
+        dialect, help, sampling, _ = self.knowledge.traits_of(model, self._environment.help)
+        if self._strict or self._facts:
+            dialect = replace(dialect, **{**(strict_facts(dialect) if self._strict else {}), **self._facts})
         conversion = request_to_chat(
             self._request,
             items,
-            replace(dialect, **facts) if facts else dialect,
+            dialect,
             model,
             self._environment.sealer,
             earlier=earlier,
@@ -151,7 +151,7 @@ class Question:
             found=self._found,
             rejection=self._rejection,
             help=help,
-            sampling=self.knowledge.sampling_for(model),
+            sampling=sampling,
             attached=self._attached,
             hosted_kinds=self._environment.hosted_kinds,
             lists=self._lists,

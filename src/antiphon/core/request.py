@@ -86,7 +86,8 @@ def request_to_chat(
     box = _box(request.tools or (), more, tool_definitions, help, lists, toolboxes)
     documents = documents or Documents()
     draft = _draft(items, rounds, box, sealer, documents, earlier=earlier)
-    compacts = any(item.get("type") == "compaction_trigger" for item in items[max(0, earlier) :])
+    # One that is not the last item was refused, or was obeyed before.
+    compacts = bool(items) and len(items) > earlier and items[-1].get("type") == "compaction_trigger"
     request, sampling = _as_answered(request, box, sampling, compacts=compacts)
     offer = _offer(request, box, draft, dialect, tool_definitions, help)
     checks = Checks(complaint_about)
@@ -202,7 +203,7 @@ def _offer(
     # A server's tools may be meant that are not known yet. The request is converted again when they are.
     choice = provisional_choice(request.tool_choice, box) if box.unlisted else request.tool_choice
     offer = choice_to_offer(choice, box, dialect, definitions, holds_calls=holds_calls)
-    return offer_without(offer, withheld, box.own_names(offer.names))
+    return offer_without(offer, withheld, box.own_names(offer.names)) if withheld else offer
 
 
 def _may_hold_calls(request: CreateResponse) -> bool:
