@@ -135,12 +135,8 @@ class Output:
     @property
     def only_thought(self) -> bool:
         """The answer is nothing but a thought, if the engine has shown even that."""
-        if self._pieces.calls or self._sequence.withheld:
-            return False
-        for state in self._answer:
-            if not isinstance(state, ReasoningState):
-                return False
-        return True
+        withheld = self._pieces.calls or self._sequence.withheld
+        return not withheld and all(isinstance(state, ReasoningState) for state in self._answer)
 
     @property
     def has_cut_call(self) -> bool:
