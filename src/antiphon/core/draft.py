@@ -111,8 +111,7 @@ class ChatDraft:
         call = Call(call_id, name, arguments, easy=easy)
         if call.arguments != arguments and arguments.strip():
             self.notice(f"call {call_id}: its arguments are not a JSON object, and were sent as part of one")
-        latest = self._latest_turn
-        if latest is not None and latest.waiting and latest.waits_for(call):
+        if (latest := self._latest_turn) is not None and latest.waiting and latest.waits_for(call):
             # It stays where it is, because calls that were made together stay together.
             self.notice(f"call {call_id} was sent again before its output: it counts once")
             return

@@ -449,7 +449,7 @@ def items_to_draft(
         try:
             kind = item_kind(item) or _refuse_untyped(item, where)
             # A converter that raises has not changed the draft.
-            draft.joins_answer = is_beside(item.get("id"))
+            draft.joins_answer = "id" in item and is_beside(item["id"])
             CONVERTERS.get(kind, dropped)(draft, item, where)
         except InvalidRequest as wrong:
             if not is_stored(where):

@@ -51,8 +51,6 @@ LONGEST_PATTERN = 8 * 1024
 NESTED = frozenset({dict, list})
 # The items that bring tools along.
 WITH_TOOLS = ("additional_tools", "tool_search_output")
-# Where the parts of an item's content can be.
-CONTENTS = ("content", "output")
 # The words of Lark that matter here. What is not closed ends with its line, so that nothing is read twice.
 _LARK = re.compile(
     r"""(?P<comment>(?://|\#)[^\n]*+)
@@ -109,9 +107,10 @@ def check_items(items: Iterable[Item], where: str, limits: RequestLimits, tools:
             _check_name(name, f"{where}[{at}].name", limits)
         if item.get("type") in WITH_TOOLS:
             tools += _placed(item.get("tools"), f"{where}[{at}].tools")
-        for member in CONTENTS:
-            if isinstance(parts := item.get(member), list):
-                _check_images(parts, f"{where}[{at}].{member}", limits)
+        if isinstance(parts := item.get("content"), list):
+            _check_images(parts, f"{where}[{at}].content", limits)
+        if isinstance(parts := item.get("output"), list):
+            _check_images(parts, f"{where}[{at}].output", limits)
     _at_most(limits.tools, len(tools), "tools", "tool", "max_tools", code="array_above_max_length")
     for place, tool in tools:
         _check_tool(tool, place, limits)

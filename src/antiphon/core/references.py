@@ -23,12 +23,17 @@ STAND_INS = frozenset({"item_reference", "reasoning", "image_generation_call"})
 
 def stands_for(item: Item) -> str | None:
     """The id of the item that this one stands for. None: it stands for itself."""
-    kind = item.get("type")
-    if isinstance(kind, str) and kind not in STAND_INS:
+    if _has_type_of_its_own(item):
         return None
     id = item.get("id")
     is_meant = is_reference(item) or _is_empty_thought(item) or _is_bare_image(item)
     return id if isinstance(id, str) and is_meant else None
+
+
+def _has_type_of_its_own(item: Item) -> bool:
+    """Its type alone says that it stands for itself: so it is with most items."""
+    kind = item.get("type")
+    return isinstance(kind, str) and kind not in STAND_INS
 
 
 def is_reference(item: Item) -> bool:
@@ -67,10 +72,12 @@ def resolved(history: Sequence[Item], own: Sequence[Item], found: Mapping[str, I
     known: set[str] | None = None
     items: list[Item] = []
     for at, item in enumerate(own):
-        if (id := stands_for(item)) is None and is_reference(item):
-            # Its id is no string.
+        if _has_type_of_its_own(item):
+            items.append(item)
+            continue
+        if is_reference(item):
             convert(item, InputItemReference, f"input[{at}]")
-        if id is not None:
+        if (id := stands_for(item)) is not None:
             known = whole_ids(history, own) if known is None else known
             item = _resolved(id, item, known, found or {}, f"input[{at}].id")
         items.append(item)
