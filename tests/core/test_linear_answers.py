@@ -237,7 +237,7 @@ def test_pieces_that_are_joined_now_and_then_are_copied_once() -> None:
         exchange.receive(chunk({"content": piece}))
         if number % 10 == 0:
             exchange.join_pieces()
-    path = exchange._sequence._fast_path
+    path = exchange._sequence.fast_path
     assert path is not None
     # One for each time, the first one, and those that came since.
     assert len(path.pieces) <= 100 + 1 + 10
