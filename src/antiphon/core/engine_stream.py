@@ -4,8 +4,8 @@ Nearly every chunk of a stream is the one before it with another text. So the by
 template. A read that matches it is decoded by taking the text out, with exactly the result of the full decoding.
 """
 
+import json
 import sys
-from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -56,7 +56,7 @@ class EngineStream:
         # How many bytes may be read at once with the next ones, at most.
         self._new = 0
         # Frames that are left to it.
-        self._unread: deque[bytes] = deque()
+        self._unread: list[bytes] = []
         self._frames = FrameReader()
         self._reader = ChunkReader(start, finder)
         self._template: ChunkTemplate | None = None
@@ -119,7 +119,7 @@ class EngineStream:
         return deltas
 
     def read_on(self) -> list[Delta]:
-        unread, self._unread = self._unread, deque()
+        unread, self._unread = self._unread, []
         self._template = None
         deltas = self._read(unread)
         self._new = self._reader.waiting + self._frames.pending
@@ -160,6 +160,9 @@ class EngineStream:
         else:
             return None
         literal = _to_json(text)
+        if literal not in data:
+            # Some engines escape all but ASCII.
+            literal = json.dumps(text).encode()
         at = data.find(literal)
         if not text or at < 0 or data.find(literal, at + 1) >= 0 or data.count(b"\n") != 2:
             return None

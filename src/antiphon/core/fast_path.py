@@ -7,6 +7,7 @@ With a thousand streams, nothing of a stream is in the processor's caches when i
 piece has to visit costs more than a call does. So all that the fast path needs is in one small object, the `Continuation`.
 """
 
+import sys
 from collections.abc import Callable
 
 import msgspec
@@ -46,6 +47,18 @@ def expand(event: AnyEvent) -> Event:
     return event.expand() if isinstance(event, PlainDelta) else event
 
 
+# So many pieces of a text are made one. Each takes 60 bytes beside its text.
+MOST_PIECES = 64
+
+
+def join_from(pieces: list[str], start: int) -> int:
+    """Makes one piece of those from `start` on, so each is copied once. Returns where the next ones begin."""
+    if len(pieces) - start < 2:
+        return start
+    pieces[start:] = ["".join(pieces[start:])]
+    return start + 1
+
+
 class FastPath:
     """Where the next piece of the same kind goes: kept in `pieces`, emitted by the template. A call has an index too."""
 
@@ -61,9 +74,13 @@ class FastPath:
     def join_pieces(self) -> None:
         """Makes one piece of all that have come since the last time: each takes far more memory than its text. Those of a
         call stay as they are: what looks for its end counts them."""
-        if self.index is None and len(self.pieces) - self._joined > 1:
-            self.pieces[self._joined :] = ["".join(self.pieces[self._joined :])]
-            self._joined += 1
+        if self.index is None:
+            self._joined = join_from(self.pieces, self._joined)
+
+    @property
+    def join_at(self) -> int:
+        """So many pieces are too many."""
+        return self._joined + MOST_PIECES if self.index is None else sys.maxsize
 
 
 # Whether a text may be taken without being received. None: any text may.
@@ -78,13 +95,13 @@ class Continuation:
     `head` and `tail` are all of the read but the text. They end and begin with the quotation marks around it.
     """
 
-    __slots__ = ("_end", "_head", "_pieces", "_start", "_tail", "_takes", "template")
+    __slots__ = ("_end", "_head", "_join_at", "_path", "_pieces", "_start", "_tail", "_takes", "template")
 
     def __init__(self, head: bytes, tail: bytes, takes: Takes | None, path: FastPath) -> None:
         self._head, self._tail = head, tail
         self._start, self._end = len(head) - 1, 1 - len(tail)
         self._takes = takes
-        self._pieces = path.pieces
+        self._path, self._pieces, self._join_at = path, path.pieces, path.join_at
         self.template = path.template
 
     def take(self, data: bytes) -> str | None:
@@ -99,7 +116,11 @@ class Continuation:
         takes = self._takes
         if not text or (takes is not None and not takes(text)):
             return None
-        self._pieces.append(text)
+        pieces = self._pieces
+        pieces.append(text)
+        if len(pieces) > self._join_at:
+            self._path.join_pieces()
+            self._join_at = self._path.join_at
         return text
 
     @property

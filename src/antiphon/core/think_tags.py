@@ -14,7 +14,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from antiphon.core.deltas import Delta, ReasoningDelta, TextDelta, ThoughtEnded
-from antiphon.core.fast_path import Takes
+from antiphon.core.fast_path import MOST_PIECES, Takes, join_from
 from antiphon.core.thought_copy import ThoughtCopy
 
 OPEN = "<think>"
@@ -107,6 +107,7 @@ class ThinkTags:
         "_assumed",
         "_copy",
         "_end",
+        "_joined",
         "_last",
         "_reported",
         "_rest",
@@ -139,6 +140,8 @@ class ThinkTags:
         self._assumed: list[str] = []
         # The thought so far, from the place where it came first, and what comes in the other place.
         self._thought: list[str] = []
+        # How many of its pieces were made of many.
+        self._joined = 0
         self._copy: ThoughtCopy | None = None
         self._reported = False
         self.dropped = False
@@ -227,13 +230,14 @@ class ThinkTags:
     def _take_thought(self, text: str) -> bool:
         if "<" in text:
             return False
-        self._thought.append(text)
         if self._start is Start.INSIDE:
             self._assumed.append(text)
-        return True
+        return self._take_reported(text)
 
     def _take_reported(self, thought: str) -> bool:
         self._thought.append(thought)
+        if len(self._thought) > self._joined + MOST_PIECES:
+            self._joined = join_from(self._thought, self._joined)
         return True
 
     # ---- the end -----------------------------------------------------------------------------------------------------
@@ -292,7 +296,7 @@ class ThinkTags:
             if self._state is State.INSIDE:
                 self._start, self._state = Start.UNKNOWN, State.BEFORE
         self._reported = True
-        self._thought = [thought]
+        self._thought, self._joined = [thought], 0
         return [*buffered, ReasoningDelta(thought)]
 
     def _reported_again(self, thought: str) -> list[Delta]:
