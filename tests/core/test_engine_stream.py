@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from unittest.mock import patch
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,8 +19,15 @@ from antiphon.core.text_calls import ConstrainedCall
 from antiphon.dialects import PLAIN
 from antiphon.wire.responses import CreateResponse, ReasoningOptions
 
+
+def in_utf8(frame: bytes) -> bytes:
+    """The same frame, with no more escapes than it needs."""
+    return b"data: " + msgspec.json.encode(msgspec.json.decode(frame.removeprefix(b"data: "))) + b"\n\n"
+
+
 SHAPES = {
     "text": lambda text: chunk({"content": text}),
+    "text in UTF-8": lambda text: in_utf8(chunk({"content": text})),
     "reasoning_content": lambda text: chunk({"reasoning_content": text}),
     "reasoning": lambda text: chunk({"reasoning": text}),
     "arguments": lambda text: chunk({"tool_calls": [{"index": 0, "function": {"arguments": text}}]}),
@@ -80,6 +88,32 @@ def test_it_is_taken_for_nearly_every_piece(shape: str) -> None:
     with patch.object(EngineStream, "receive", autospec=True, side_effect=EngineStream.receive) as long_way:
         replay(reads)
     assert long_way.call_count <= len(reads) - 47
+
+
+@pytest.mark.parametrize("shape", ["text", "text in UTF-8", "reasoning_content", "arguments"])
+def test_it_is_taken_for_any_letters(shape: str) -> None:
+    opening = [("a call", "id")] if shape == "arguments" else []
+    reads = frames([*opening, *((shape, f'"é{number}"\n😀') for number in range(50))])
+    with patch.object(EngineStream, "receive", autospec=True, side_effect=EngineStream.receive) as long_way:
+        found = replay(reads)
+    assert long_way.call_count <= len(reads) - 47
+    assert found == replay([b"".join(reads)])
+
+
+def test_it_is_taken_for_a_thought_in_tags() -> None:
+    reads = frames([("text", "<think>"), *(("text", f"piece{number}") for number in range(50)), ("text", "</think>Yes")])
+    with patch.object(EngineStream, "receive", autospec=True, side_effect=EngineStream.receive) as long_way:
+        found = replay(reads)
+    assert long_way.call_count <= len(reads) - 47
+    assert found == replay([b"".join(reads)])
+
+
+@pytest.mark.parametrize("last", ["`", "b"])
+def test_what_it_took_last_says_whether_a_tag_is_quoted(last: str) -> None:
+    reads = frames([("text", "a"), ("text", " so"), ("text", last), ("text", "</think>"), ("text", "Yes")])
+    assert replay(reads) == replay([b"".join(reads)])
+    # A tag that is used is not shown.
+    assert (b"</think>" in replay(reads)) is (last == "`")
 
 
 def test_it_reads_a_text_that_stands_in_the_frame_more_than_once_the_long_way() -> None:

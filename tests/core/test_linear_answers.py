@@ -11,6 +11,7 @@ from support.operations import CopiedText, assert_linear, count_calls, count_cop
 from antiphon.core.check_work import CheckOutcome
 from antiphon.core.deltas import TextDelta
 from antiphon.core.exchange import Exchange
+from antiphon.core.fast_path import MOST_PIECES, PlainDelta
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.steps import Check
 from antiphon.core.string_member import StringMember
@@ -228,6 +229,39 @@ def test_a_repair_reads_no_more_than_it_may(broken: str) -> None:
     assert calls < 2_000_000
 
 
+FIRST_PIECES: dict[str, tuple[list[bytes], bytes]] = {
+    "text": ([], chunk({"content": " so"})),
+    "text of any letters": ([], chunk({"content": "é\n"})),
+    "reasoning": ([], chunk({"reasoning_content": " so"})),
+    "a thought in tags": ([chunk({"content": "<think>"})], chunk({"content": " so"})),
+    "arguments": ([opening(0, '{"input": "')], piece(0, " so")),
+    "arguments with escapes": ([opening(0, '{"input": "')], piece(0, ' \\"so\\"')),
+}
+
+
+@pytest.mark.parametrize("kind", FIRST_PIECES)
+def test_the_hundred_thousandth_delta_costs_what_the_tenth_does(kind: str) -> None:
+    first, delta = FIRST_PIECES[kind]
+    request = CreateResponse(model="m", input="Hi", stream=True, tools=[FUNCTION])
+    exchange = Exchange(request, [EngineKnowledge(PLAIN)], make_environment())
+    events = exchange.start()
+
+    def receive(count: int) -> None:
+        for _ in range(count):
+            events[:] = exchange.receive(delta)
+
+    for each in first:
+        exchange.receive(each)
+    receive(10)
+    early = count_calls(lambda: receive(1000))
+    receive(98_000)
+    late = count_calls(lambda: receive(1000))
+    # The fast path is a handful of calls; the full one is a hundred. Pieces of text are joined now and then.
+    assert late <= early + 10
+    assert early < 1000 * 15
+    assert isinstance(events[0], PlainDelta)
+
+
 def test_pieces_that_are_joined_now_and_then_are_copied_once() -> None:
     """They are the pieces of the answer all the same."""
     pieces = [f"word {number}, " for number in range(1000)]
@@ -237,7 +271,7 @@ def test_pieces_that_are_joined_now_and_then_are_copied_once() -> None:
         exchange.receive(chunk({"content": piece}))
         if number % 10 == 0:
             exchange.join_pieces()
-    path = exchange._sequence._fast_path
+    path = exchange._sequence.fast_path
     assert path is not None
     # One for each time, the first one, and those that came since.
     assert len(path.pieces) <= 100 + 1 + 10
@@ -245,6 +279,21 @@ def test_pieces_that_are_joined_now_and_then_are_copied_once() -> None:
     exchange.finish()
     exchange.end()
     assert exchange.response.output_text == "".join(pieces)
+
+
+@pytest.mark.parametrize("member", ["content", "reasoning_content"])
+def test_the_pieces_of_a_long_text_are_joined_as_they_come(member: str) -> None:
+    """Each takes far more memory than its text."""
+    pieces = [f"word {number}, " for number in range(10 * MOST_PIECES)]
+    exchange = Exchange(CreateResponse(model="m", input="Hi", stream=True), [EngineKnowledge(PLAIN)], make_environment())
+    exchange.start()
+    for each in pieces:
+        exchange.receive(chunk({member: each}))
+    path = exchange._sequence.fast_path
+    assert path is not None
+    assert len(path.pieces) < 2 * MOST_PIECES
+    assert len(exchange.answer._stream._reader._tags._thought) < 2 * MOST_PIECES
+    assert "".join(path.pieces) == "".join(pieces)
 
 
 def test_the_pieces_of_a_call_are_not_joined() -> None:

@@ -73,8 +73,8 @@ class GivenDeltas:
         self._deltas = list(deltas)
         self.ended = ended
 
-    def continue_part(self, data: bytes, output: object) -> bool:
-        return False
+    def continuation(self, path: object) -> None:
+        return None
 
     def receive(self, data: bytes) -> list[Delta]:
         return self._deltas

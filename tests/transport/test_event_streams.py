@@ -1,20 +1,29 @@
 """Server-sent events to clients that read, read slowly, or go away."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import uvloop
 from aiohttp import web
 from support.raw_server import read_by_others
 from support.streaming_server import StreamingServer, leave, read_chunks, streaming_server
 
-from antiphon.transport import EventStream, Transport
+from antiphon.transport import EventStream, Transport, choose
 from antiphon.transport.interfaces import HIGH_WATER
 
 EVENTS = [b'event: delta\ndata: {"n": %d}\n\n' % number for number in range(20)]
 LARGE = b"data: " + b"x" * (HIGH_WATER // 4) + b"\n\n"
+
+
+@pytest.fixture(params=[asyncio.DefaultEventLoopPolicy, uvloop.EventLoopPolicy], ids=["asyncio", "uvloop"])
+def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLoopPolicy:
+    """What is written goes straight to the socket of the one, and through the transport of the other."""
+    policy: asyncio.AbstractEventLoopPolicy = request.param()
+    return policy
 
 
 @asynccontextmanager
@@ -78,6 +87,40 @@ async def test_an_event_is_sent_when_it_is_written(transport: Transport) -> None
         for event in EVENTS:
             assert (await reader.readuntil(b"\n\n\r\n")).endswith(event + b"\r\n")
             seen.set()
+        await leave(writer)
+
+
+async def test_an_event_is_on_its_way_before_anything_else_runs() -> None:
+    """The batch of writes has waited for its time already."""
+    arrived = b""
+
+    async def write(stream: EventStream) -> None:
+        nonlocal arrived
+        # The head of the answer may still be queued.
+        await read_by_others()
+        stream.write([EVENTS[0]])
+        arrived = client.recv(2**16)
+
+    async with streaming(choose("fast"), write) as server:
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+            client.setblocking(False)
+            await server.done.wait()
+    assert EVENTS[0] in arrived
+
+
+async def test_what_is_written_after_a_part_was_sent_follows_the_rest(transport: Transport) -> None:
+    """Nothing overtakes what is queued, and nothing is sent twice."""
+    lines = [b"data: %d %b\n\n" % (number, b"x" * (number % 5000)) for number in range(0, 40_000, 37)]
+
+    async def write(stream: EventStream) -> None:
+        for line in lines:
+            if stream.write([line]):
+                await stream.drain()
+
+    async with streaming(transport, write) as server:
+        reader, writer = await server.get(limit=2**10)
+        assert b"".join(await read_chunks(reader)) == b"".join(lines)
         await leave(writer)
 
 

@@ -8,7 +8,7 @@ from antiphon.core.check_work import CheckOutcome, CheckWork
 from antiphon.core.citations import CitedText, Sources
 from antiphon.core.deltas import CallDelta, Delta, EngineFailed
 from antiphon.core.engine_stream import EngineStream
-from antiphon.core.fast_path import AnyEvent
+from antiphon.core.fast_path import AnyEvent, Continuation
 from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.output import Output
 from antiphon.core.parroted_words import WithoutOwnWords
@@ -26,9 +26,29 @@ class AnswerReader:
     the caller has it `read_on()`, where and when that disturbs nobody.
     """
 
+    __slots__ = (
+        "_continuation",
+        "_deferred",
+        "_finder",
+        "_most_at_once",
+        "_numbering",
+        "_output",
+        "_sequence",
+        "_stream",
+        "calls_in_thoughts",
+        "check",
+        "left_out",
+        "needs_caller",
+        "parroted",
+        "reading",
+    )
+
     def __init__(self, output: Output, sequence: ItemSequence) -> None:
         self._output = output
         self._sequence = sequence
+        self._numbering = sequence.numbering
+        # What most reads are: more of what is open.
+        self._continuation: Continuation | None = None
         self._stream = NOT_BEGUN
         self._finder: CallFinder | None = None
         # How many calls were found in a thought.
@@ -37,7 +57,8 @@ class AnswerReader:
         self.parroted = False
         # What preceded the JSON of an answer, and was not passed on.
         self.left_out = ""
-        self._deferred: deque[Delta] = deque()
+        # Made when it is needed: an empty one takes 760 bytes, in every stream.
+        self._deferred: deque[Delta] | None = None
         # More of the engine's body is wanted.
         self.reading = False
         # A check that has to be done before the output goes on.
@@ -54,6 +75,7 @@ class AnswerReader:
         self._output.begin_answer()
         self.reading = True
         self.needs_caller = False
+        self._continuation = None
 
     def read_at_once(self, most: int) -> None:
         self._most_at_once = self._stream.most_at_once = most
@@ -86,9 +108,14 @@ class AnswerReader:
         return self._stream.has_large_end
 
     def receive(self, data: bytes) -> list[AnyEvent]:
-        sequence = self._sequence
-        if not self._stream.continue_part(data, sequence):
-            self._pass_on(self._stream.receive(data))
+        continuation = self._continuation
+        if continuation is not None:
+            if (text := continuation.take(data)) is not None:
+                return [self._numbering.delta(continuation.template, text)]
+            self._stream.catch_up(continuation)
+        stream, sequence = self._stream, self._sequence
+        self._pass_on(stream.receive(data))
+        self._continuation = stream.continuation(sequence.fast_path)
         events, sequence.events = sequence.events, []
         return events
 
@@ -134,7 +161,8 @@ class AnswerReader:
         self._look_at_output()
 
     def abandon(self) -> None:
-        self._deferred.clear()
+        self._continuation = None
+        self._deferred = None
         self.reading = False
         self.check = None
         self._sequence.abandon()
@@ -145,11 +173,14 @@ class AnswerReader:
             if sequence.check is None:
                 output.receive(delta)
             else:
+                self._deferred = self._deferred or deque()
                 self._deferred.append(delta)
         self._look_at_output()
 
     def _look_at_output(self) -> None:
         sequence = self._sequence
+        # Something else may be open now.
+        self._continuation = None
         self.check = sequence.check
         # An engine that has finished an answer which was rejected still has its usage to report, unless it has failed.
         stream = self._stream

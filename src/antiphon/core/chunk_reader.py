@@ -21,9 +21,10 @@ from antiphon.core.deltas import (
     UsageReport,
 )
 from antiphon.core.failures import error_object_to_failure, failure_to_error
+from antiphon.core.fast_path import Takes
 from antiphon.core.limits import is_deeper
 from antiphon.core.text_calls import CallFinder
-from antiphon.core.think_tags import Start, ThinkTags
+from antiphon.core.think_tags import Continues, Start, ThinkTags
 from antiphon.errors import ApiError, EngineDisagrees
 from antiphon.wire import UNREADABLE, chat, responses
 
@@ -95,6 +96,10 @@ def _to_annotation(given: dict[str, Any]) -> dict[str, Any]:
 def _plain_text(content: str | list[chat.ContentPart]) -> str:
     """Some servers send content in parts."""
     return content if isinstance(content, str) else "".join(part.text for part in content)
+
+
+def _both(first: Takes | None, second: Takes) -> Takes:
+    return second if first is None else lambda text: first(text) and second(text)
 
 
 def _may_end_thought(delta: chat.DeltaChunk | None) -> bool:
@@ -199,12 +204,21 @@ class ChunkReader:
         if delta.refusal or delta.tool_calls or delta.function_call is not None:
             self._calls_and_refusals(delta, deltas)
 
-    def continues(self, kind: type[Delta], text: str) -> bool:
-        """A piece of this kind is nothing but its text: nothing to search, to buffer or to drop."""
-        if kind is TextDelta:
-            finder = self._finder
-            return not self._logprobs and self._tags.take_if_plain(text) and (finder is None or finder.take_if_plain(text))
-        return self._tags.take_if_reported(text) if kind is ReasoningDelta else True
+    def continues(self, kind: type[Delta]) -> Continues | None:
+        """How the next piece of this kind is read if it is nothing but its text: nothing to buffer or to drop. None: it may
+        be more than that."""
+        if kind is CallDelta:
+            return Continues(kind)
+        if kind is ReasoningDelta:
+            return self._tags.continues_reported()
+        continues = self._tags.continues() if not self._logprobs else None
+        if continues is None or continues.kind is ReasoningDelta or self._finder is None:
+            return continues
+        return Continues(TextDelta, _both(continues.takes, self._finder.take_if_plain))
+
+    def catch_up(self, last: str) -> None:
+        """Content was taken without being received, and ended with this character."""
+        self._tags.catch_up(last)
 
     def _text(self, text: str) -> list[Delta]:
         tags = self._tags

@@ -1,26 +1,31 @@
-"""An engine's bytes → deltas: the frames, the chunks in them, and a fast path that skips both.
+"""An engine's bytes → deltas: the frames, the chunks in them, and a template that lets both be skipped.
 
 Nearly every chunk of a stream is the one before it with another text. So the bytes around the last text are kept as a
 template. A read that matches it is decoded by taking the text out, with exactly the result of the full decoding.
 """
 
+import json
 import sys
-from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import msgspec
+
 from antiphon.core.chunk_reader import ChunkReader
 from antiphon.core.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
-from antiphon.core.item_sequence import ItemSequence
+from antiphon.core.fast_path import Continuation, FastPath
 from antiphon.core.sse import FrameReader
 from antiphon.core.text_calls import CallFinder
 from antiphon.core.think_tags import Start
 from antiphon.errors import ApiError
 
 DONE = b"[DONE]"
+_to_json = msgspec.json.Encoder().encode
 
 
 class ChunkTemplate(NamedTuple):
+    """A read without its text. `kind`: by the member that the text is in."""
+
     head: bytes
     tail: bytes
     kind: type[Delta]
@@ -51,7 +56,7 @@ class EngineStream:
         # How many bytes may be read at once with the next ones, at most.
         self._new = 0
         # Frames that are left to it.
-        self._unread: deque[bytes] = deque()
+        self._unread: list[bytes] = []
         self._frames = FrameReader()
         self._reader = ChunkReader(start, finder)
         self._template: ChunkTemplate | None = None
@@ -84,21 +89,20 @@ class EngineStream:
         size = max(self._frames.document_size, self._reader.waiting)
         return self.is_behind or size > self.most_at_once
 
-    def continue_part(self, data: bytes, sequence: ItemSequence) -> bool:
-        """The fast path: the bytes only continue what is open. False: they have to be received."""
-        if self._template is None:
-            return False
-        head, tail, kind, call = self._template
-        if not (data.startswith(head) and data.endswith(tail)):
-            return False
-        raw = data[len(head) : -len(tail)]
-        if not raw.isascii() or b'"' in raw or b"\\" in raw:
-            return False
-        text = raw.decode("ascii")
-        # A control character is not JSON: the full decoding reports it.
-        if not text or not text.isprintable():
-            return False
-        return self._reader.continues(kind, text) and sequence.continue_part(kind, text, call)
+    def continuation(self, path: FastPath | None) -> Continuation | None:
+        """What the next read is compared with. None: it has to be received, whatever it is."""
+        template = self._template
+        if template is None or path is None or path.index != template.call:
+            return None
+        continues = self._reader.continues(template.kind)
+        if continues is None or continues.kind is not path.kind:
+            return None
+        return Continuation(template.head, template.tail, continues.takes, path)
+
+    def catch_up(self, continued: Continuation) -> None:
+        """Before anything else is received after what was taken."""
+        if self._template is not None and self._template.kind is TextDelta:
+            self._reader.catch_up(continued.last)
 
     def receive(self, data: bytes) -> list[Delta]:
         try:
@@ -115,7 +119,7 @@ class EngineStream:
         return deltas
 
     def read_on(self) -> list[Delta]:
-        unread, self._unread = self._unread, deque()
+        unread, self._unread = self._unread, []
         self._template = None
         deltas = self._read(unread)
         self._new = self._reader.waiting + self._frames.pending
@@ -147,7 +151,7 @@ class EngineStream:
         return deltas
 
     def _to_template(self, data: bytes, delta: Delta) -> ChunkTemplate | None:
-        """A template of this read, if it is one frame that has its text once, and literally."""
+        """A template of this read, if it is one frame that has its text once, as JSON is usually written."""
         index = None
         if isinstance(delta, CallDelta):
             text, index = delta.arguments, delta.index
@@ -155,7 +159,10 @@ class EngineStream:
             text = delta.text
         else:
             return None
-        literal = b'"%b"' % text.encode("utf-8", "replace")
+        literal = _to_json(text)
+        if literal not in data:
+            # Some engines escape all but ASCII.
+            literal = json.dumps(text).encode()
         at = data.find(literal)
         if not text or at < 0 or data.find(literal, at + 1) >= 0 or data.count(b"\n") != 2:
             return None

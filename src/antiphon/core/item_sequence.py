@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 
 from antiphon.core.calls import CallState
 from antiphon.core.check_work import CheckOutcome, CheckWork
-from antiphon.core.deltas import Delta
 from antiphon.core.enforcement import Enforcement, Verdict
 from antiphon.core.fast_path import AnyEvent, FastPath
 from antiphon.core.item_state import ItemState
@@ -58,8 +57,9 @@ class ItemSequence:
         self._checking: ItemState | None = None
         # Everything that there is has to be closed, the last item with this status.
         self._closing: Status | None = None
-        self._fast_path: FastPath | None = None
-        self._numbering = numbering
+        # Where pieces go that only continue what is open.
+        self.fast_path: FastPath | None = None
+        self.numbering = numbering
         self._enforcement = enforcement
 
     @property
@@ -69,25 +69,15 @@ class ItemSequence:
 
     # ---- the fast path -----------------------------------------------------------------------------------------------
 
-    def continue_part(self, kind: type[Delta], text: str, index: int | None = None) -> bool:
-        """A piece that only continues what is open. False: it has to be received as a delta."""
-        path = self._fast_path
-        if path is None or path.kind is not kind or path.index != index:
-            return False
-        path.pieces.append(text)
-        for template in path.templates:
-            self.events.append(self._numbering.delta(template, text))
-        return True
-
     def join_pieces(self) -> None:
         """Takes less memory for what is open. To be called now and then."""
-        if self._fast_path is not None:
-            self._fast_path.join_pieces()
+        if self.fast_path is not None:
+            self.fast_path.join_pieces()
 
     def set_fast_path(self) -> None:
         """After every change: only an item that is live, and that nothing waits for, can be continued."""
         blocked = self.live is None or self.waiting or self.error is not None or self.check is not None
-        self._fast_path = None if blocked else self.live.fast_path  # type: ignore[union-attr]
+        self.fast_path = None if blocked else self.live.fast_path  # type: ignore[union-attr]
 
     # ---- opening and closing -----------------------------------------------------------------------------------------
 
@@ -224,7 +214,7 @@ class ItemSequence:
 
     def abandon(self) -> None:
         """Closes everything as it is: no check and no tool is waited for. What must be checked first is not shown at all."""
-        self.check = self._checking = self._closing = self._fast_path = None
+        self.check = self._checking = self._closing = self.fast_path = None
         while self.live is not None or self.waiting:
             if self.live is not None:
                 self._emit(self.live.close("incomplete"))
@@ -266,7 +256,7 @@ class ItemSequence:
             self.advance()
 
     def _emit(self, made: Iterable[Event]) -> None:
-        events, number = self.events, self._numbering.number
+        events, number = self.events, self.numbering.number
         for event in made:
             events.append(number(event))
 

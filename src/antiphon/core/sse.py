@@ -1,7 +1,7 @@
 """Server-sent events: the engine's bytes → frames, our events → bytes."""
 
 import re
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, Protocol
 
 import msgspec
 from msgspec import structs
@@ -25,6 +25,8 @@ class FrameReader:
 
     An answer that begins with `{` is not a stream at all but one JSON document: it becomes one frame, at the end.
     """
+
+    __slots__ = ("_after_cr", "_buffered", "_data", "_document", "_rest", "_started")
 
     def __init__(self) -> None:
         # The pieces of a line that has not ended yet.
@@ -170,25 +172,18 @@ def to_frame(name: str, data: bytes) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
 
 
-class Splice(NamedTuple):
-    """The encoded form of a template: the text goes between the two, the number into the tail."""
-
-    head: bytes
-    tail: bytes
-
-
 class MessageEncoder:
     """For a WebSocket, where a message has its own beginning and end."""
 
-    __slots__ = ("_head", "_splices", "_tail", "_template")
+    __slots__ = ("_head", "_tail", "_template")
 
     end: ClassVar[tuple[bytes, ...]] = ()
     # One event as bytes. Assigned, and not called by a method: that would be one call more for every event.
     _frame = staticmethod(_to_json)
 
     def __init__(self) -> None:
-        self._splices: dict[DeltaTemplate, Splice] = {}
-        # The splice of the last delta, which mostly is that of the next.
+        # The template of the last delta, and its encoded form: the text goes between the two, the number into the tail. Parts
+        # follow one another and never interleave, so no earlier one is needed again.
         self._template: DeltaTemplate | None = None
         self._head = self._tail = b""
 
@@ -197,16 +192,15 @@ class MessageEncoder:
             return self._frame(event)
         template = event.template
         if template is not self._template:
-            self._template = template
-            self._head, self._tail = self._splices.get(template) or self._to_splice(template)
+            self._encode_template(template)
         return self._head + _to_json(event.delta) + self._tail % event.sequence_number
 
-    def _to_splice(self, template: DeltaTemplate) -> Splice:
+    def _encode_template(self, template: DeltaTemplate) -> None:
         """The number is the last member of every event."""
         encoded = self._frame(structs.replace(template.event, delta=MARK, sequence_number=-1))
-        head, _, tail = encoded.partition(ENCODED_MARK)
-        splice = self._splices[template] = Splice(head, tail.replace(b"%", b"%%").replace(b"-1", b"%d"))
-        return splice
+        self._head, _, tail = encoded.partition(ENCODED_MARK)
+        self._tail = tail.replace(b"%", b"%%").replace(b"-1", b"%d")
+        self._template = template
 
 
 class SseEncoder(MessageEncoder):

@@ -11,8 +11,10 @@ and only the first is passed on. What differs is no copy: a tagged text is then 
 import re
 from collections.abc import Callable
 from enum import Enum
+from typing import NamedTuple
 
 from antiphon.core.deltas import Delta, ReasoningDelta, TextDelta, ThoughtEnded
+from antiphon.core.fast_path import MOST_PIECES, Takes, join_from
 from antiphon.core.thought_copy import ThoughtCopy
 
 OPEN = "<think>"
@@ -75,8 +77,20 @@ def _unquoted_close(text: str, last: str, start: int = 0) -> int:
     return at
 
 
+def _has_no_tag(text: str) -> bool:
+    return "<" not in text
+
+
+class Continues(NamedTuple):
+    """Pieces that are nothing but their text become deltas of this kind, if it takes them. They need not be received."""
+
+    kind: type[Delta]
+    takes: Takes | None = None
+
+
 # Looked up once, because they are needed for every delta.
 PLAIN, TEXT, BEFORE, PATIENT = State.PLAIN, State.TEXT, State.BEFORE, Start.PATIENT
+PATIENTS = (Start.PATIENT, Start.INSIDE_PATIENT)
 # The template has opened the thought.
 OPENED = (Start.INSIDE, Start.INSIDE_PATIENT)
 
@@ -93,6 +107,7 @@ class ThinkTags:
         "_assumed",
         "_copy",
         "_end",
+        "_joined",
         "_last",
         "_reported",
         "_rest",
@@ -125,6 +140,8 @@ class ThinkTags:
         self._assumed: list[str] = []
         # The thought so far, from the place where it came first, and what comes in the other place.
         self._thought: list[str] = []
+        # How many of its pieces were made of many.
+        self._joined = 0
         self._copy: ThoughtCopy | None = None
         self._reported = False
         self.dropped = False
@@ -184,14 +201,46 @@ class ThinkTags:
         copy.first(thought)
         return [ReasoningDelta(thought), *(self._show(copy) if copy.differs else ())]
 
-    def take_if_reported(self, thought: str) -> bool:
-        """True if the piece only continues a reported thought: it is then taken, and need not be reported."""
+    # ---- pieces that are not received --------------------------------------------------------------------------------
+
+    def continues(self) -> Continues | None:
+        """How the next piece of content is read, if it has no tag."""
+        state = self._state
+        if state is PLAIN:
+            return Continues(TextDelta)
+        if self._rest or self._start in PATIENTS:
+            return None
+        if state is TEXT:
+            return Continues(TextDelta, _has_no_tag)
+        # What comes in the field for reasoning, too, is compared piece by piece.
+        return Continues(ReasoningDelta, self._take_thought) if state is State.INSIDE and self._copy is None else None
+
+    def continues_reported(self) -> Continues | None:
+        """How the next piece of the field for reasoning is read."""
         if not self._reported or self._copy is not None:
-            return False
+            return None
         # Once visible text has begun, nothing is compared with the thought.
-        if self._state is BEFORE:
-            self._thought.append(thought)
+        return Continues(ReasoningDelta, self._take_reported if self._state is BEFORE else None)
+
+    def catch_up(self, last: str) -> None:
+        """Pieces were not received, and ended with this character."""
+        if self._state is TEXT and last:
+            self._last = last
+
+    def _take_thought(self, text: str) -> bool:
+        if "<" in text:
+            return False
+        if self._start is Start.INSIDE:
+            self._assumed.append(text)
+        return self._take_reported(text)
+
+    def _take_reported(self, thought: str) -> bool:
+        self._thought.append(thought)
+        if len(self._thought) > self._joined + MOST_PIECES:
+            self._joined = join_from(self._thought, self._joined)
         return True
+
+    # ---- the end -----------------------------------------------------------------------------------------------------
 
     def close(self, *, cut: bool = False) -> list[Delta]:
         """`cut`: the engine reached its token limit, so a thought may lack its closing tag."""
@@ -247,7 +296,7 @@ class ThinkTags:
             if self._state is State.INSIDE:
                 self._start, self._state = Start.UNKNOWN, State.BEFORE
         self._reported = True
-        self._thought = [thought]
+        self._thought, self._joined = [thought], 0
         return [*buffered, ReasoningDelta(thought)]
 
     def _reported_again(self, thought: str) -> list[Delta]:

@@ -1,7 +1,7 @@
 """The engine's body: its bytes go to the exchange, and the events to the client, without a task that wakes for each piece."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 from antiphon.core.answer_reader import AnswerReader
@@ -12,12 +12,31 @@ from antiphon.gateway.exchange_calls import ExchangeCalls
 from antiphon.gateway.large_answers import LARGE_PIECE, Backlog
 from antiphon.gateway.observers import RunObservers
 from antiphon.gateway.outbox import Outbox
-from antiphon.gateway.sinks import Writer
+from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.watch import EngineWatch
 
 
 class BodyReader:
     """`read()` one reply after another; `leave()` each of them, and `close()` in any case."""
+
+    __slots__ = (
+        "_answer",
+        "_answer_ended",
+        "_batch",
+        "_calls",
+        "_checks",
+        "_flow",
+        "_given_up",
+        "_is_observed",
+        "_is_open",
+        "_observers",
+        "_outbox",
+        "_read",
+        "_reader",
+        "_reading_aside",
+        "_reply",
+        "_watch",
+    )
 
     def __init__(
         self,
@@ -27,7 +46,7 @@ class BodyReader:
         outbox: Outbox,
         observers: RunObservers,
         watch: EngineWatch,
-        add_to_batch: Callable[[Writer], None],
+        batch: WriteBatch,
     ) -> None:
         answer.read_at_once(LARGE_PIECE)
         self._reader = answer
@@ -37,11 +56,14 @@ class BodyReader:
         self._checks = checks
         self._outbox = outbox
         self._flow = outbox.flow
-        # The same list: it is read for each piece.
-        self._observers, self._receivers = observers, observers.receivers
+        self._observers = observers
+        # None is added later. Asked once: every piece would have to visit the observers.
+        self._is_observed = bool(observers.receivers)
         self._watch = watch
-        self._add_to_batch = add_to_batch
+        self._batch = batch
         self._reply: Reply | None = None
+        # More is wanted. It says what the future says, and is at hand.
+        self._is_open = True
         self._read: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._reading_aside: asyncio.Task[None] | None = None
         self._answer_ended = False
@@ -51,6 +73,7 @@ class BodyReader:
         """Lets the engine's bytes through until the exchange wants no more. Returns the error that ended them."""
         self._reply = reply
         self._read = asyncio.get_running_loop().create_future()
+        self._is_open = True
         self._watch.begin_answer()
         self._answer_ended = False
         error: ApiError | None = None
@@ -61,6 +84,8 @@ class BodyReader:
             await self._read
         except ApiError as broken:
             error = broken
+        finally:
+            self._is_open = False
         if self._reading_aside is not None:
             await self._reading_aside
         self._answer_ended = self._reader.ended
@@ -70,45 +95,54 @@ class BodyReader:
 
     def receive(self, data: bytes) -> None:
         """One piece of the engine's body, straight from the socket."""
-        if self._read.done():
+        if not self._is_open:
             return
         answer = self._answer
         self._watch.reads += 1
-        for show in self._receivers:
-            try:
-                show(data)
-            except Exception as bug:
-                self._observers.failed(show, bug)
+        if self._is_observed:
+            self._show(data)
         try:
             events = answer.receive(data)
         except Exception as error:
             # Nothing may be raised into the parser; the run itself reports what went wrong.
-            self._read.set_exception(error)
+            self._stop(error)
             return
         outbox = self._outbox
         outbox.unsent = outbox.unsent + events if outbox.unsent else events
         if not answer.needs_caller:
-            self._add_to_batch(outbox)
+            self._batch.add(outbox)
         else:
             self._attend_to(answer)
 
+    def _show(self, data: bytes) -> None:
+        for show in self._observers.receivers:
+            try:
+                show(data)
+            except Exception as bug:
+                self._observers.failed(show, bug)
+
     def ended(self, error: BaseException | None) -> None:
-        if self._read.done():
-            return
-        if error is None or self._reply is None:
-            self._read.set_result(None)
-        else:
-            self._read.set_exception(self._reply.error(error))
+        if self._is_open:
+            self._stop(self._reply.error(error) if error is not None and self._reply is not None else None)
+
+    def _stop(self, error: Exception | None = None) -> None:
+        """No more is wanted."""
+        self._is_open = False
+        # It is done already where something else was the end.
+        if not self._read.done():
+            if error is None:
+                self._read.set_result(None)
+            else:
+                self._read.set_exception(error)
 
     # ---- what the reader of the answer needs -------------------------------------------------------------------------
 
     def _attend_to(self, answer: AnswerReader | Backlog) -> None:
         """Does what the reader of the answer needs its caller for."""
         if not answer.reading:
-            if not self._read.done():
-                self._read.set_result(None)
+            self._stop()
             return
-        self._add_to_batch(self._outbox)
+        self._batch.add(self._outbox)
         if answer.is_behind:
             # At once: more may come before the task begins.
             backlog = self._answer = Backlog()
@@ -130,11 +164,11 @@ class BodyReader:
         except Exception as bug:
             if self._read.done():
                 raise
-            self._read.set_exception(bug)
+            self._stop(bug)
         finally:
             self._answer, self._reading_aside = answer, None
             self._flow.resume()
-        self._add_to_batch(self._outbox)
+        self._batch.add(self._outbox)
         if answer.needs_caller and not self._given_up:
             self._attend_to(answer)
 
@@ -145,8 +179,7 @@ class BodyReader:
         self._given_up = True
         if self._reply is not None:
             self._reply.close()
-        if not self._read.done():
-            self._read.set_result(None)
+        self._stop()
 
     def break_off(self, error: ApiError) -> bool:
         """Ends this answer with an error, as if the engine had sent it. False: none is being read."""
@@ -168,6 +201,7 @@ class BodyReader:
 
     def close(self) -> Coroutine[Any, Any, None] | None:
         """Leaves nothing running. What it returns is still to be awaited: the connection is kept if its body ends soon."""
+        self._is_open = False
         self._read.cancel()
         if self._reading_aside is not None:
             self._reading_aside.cancel()

@@ -6,6 +6,8 @@ from antiphon.engines.upstream import Reply
 class EngineFlow:
     """Every `pause()` is followed by one `resume()`. They count for whichever answer is being read."""
 
+    __slots__ = ("_pauses", "_reply")
+
     def __init__(self) -> None:
         self._reply: Reply | None = None
         self._pauses = 0

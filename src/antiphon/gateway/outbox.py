@@ -13,10 +13,14 @@ from antiphon.gateway.sinks import NoSink, Sink
 class Outbox:
     """`add()` events, and `flush()` them. A client that does not keep up pauses the engine."""
 
+    __slots__ = ("_calls", "_is_observed", "_observers", "_resuming", "flow", "sink", "unsent")
+
     def __init__(self, observers: RunObservers, calls: ExchangeCalls, flow: EngineFlow) -> None:
         self.sink: Sink = NoSink()
         self.unsent: list[AnyEvent] = []
         self._observers = observers
+        # Most runs have nobody who looks after the first of the output; then the observers need not be visited.
+        self._is_observed = True
         self._calls = calls
         self.flow = flow
         self._resuming: asyncio.Task[None] | None = None
@@ -34,16 +38,17 @@ class Outbox:
         if not events:
             return
         self.unsent = []
-        if self._observers.look:
+        if self._is_observed:
             self._observers.see(events)
+            self._is_observed = self._observers.look
         if self.sink.write(events) and self._resuming is None:
             self.flow.pause()
             self._resuming = asyncio.create_task(self._resume())
 
-    def write_last(self, events: Sequence[AnyEvent]) -> None:
-        """The terminal event is among them."""
+    def write_last(self, events: Sequence[AnyEvent]) -> bool:
+        """The terminal event is among them. True: the client has not read as much as was written."""
         self._observers.see(events)
-        self.sink.write(events, last=True)
+        return self.sink.write(events, last=True)
 
     async def _resume(self) -> None:
         await self.sink.drain()

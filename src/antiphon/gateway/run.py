@@ -87,7 +87,7 @@ class ResponseRun:
         self._outbox = Outbox(self._observers, self._calls, EngineFlow())
         self._checks = AnswerChecks(exchange, self._outbox, equipment, seat)
         self._body = BodyReader(
-            exchange.answer, self._calls, self._checks, self._outbox, self._observers, self._watch, equipment.batch.add
+            exchange.answer, self._calls, self._checks, self._outbox, self._observers, self._watch, equipment.batch
         )
         # Its place among the responses of its owner, if it was given one.
         self.place: QueuePlace | None = None

@@ -36,22 +36,21 @@ class ByteStream(Protocol):
 class EncodedSink:
     """Events to a client, encoded as its protocol has them."""
 
-    __slots__ = ("_encode", "_end", "_stream")
+    __slots__ = ("_encoder", "_stream")
 
     def __init__(self, stream: ByteStream, encoder: Encoder) -> None:
         self._stream = stream
-        self._encode = encoder.encode
-        self._end = encoder.end
+        self._encoder = encoder
 
     def write(self, events: Sequence[AnyEvent], *, last: bool = False) -> bool:
-        encode = self._encode
         if len(events) == 1 and not last:
-            data = encode(events[0])
+            data = self._encoder.encode(events[0])
             return self._stream.write((data,)) if data else False
         # A protocol need not have a form for every event.
+        encode = self._encoder.encode
         encoded = [data for event in events if (data := encode(event))]
         if last:
-            encoded += self._end
+            encoded += self._encoder.end
         return self._stream.write(encoded) if encoded else False
 
     async def drain(self) -> None:
@@ -68,6 +67,8 @@ class WriteBatch:
     A write wakes the process that reads it, which costs more than the write itself. Writes that follow one another at once
     wake it once, and several reads of one run become one write.
     """
+
+    __slots__ = ("_loop", "_writers")
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

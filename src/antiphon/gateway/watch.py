@@ -37,6 +37,8 @@ class Watched(Protocol):
 class EngineWatch:
     """`start()` it, add to `reads` for each piece that the engine sends, `stop()` it. No piece has to look at the clock."""
 
+    __slots__ = ("_loop", "_reads_before_answer", "_timeouts", "_timer", "reads")
+
     def __init__(self, timeouts: Timeouts) -> None:
         self.reads = 0
         self._reads_before_answer = 0
