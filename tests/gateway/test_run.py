@@ -241,7 +241,7 @@ async def test_an_engine_that_is_paused_for_a_thread_is_not_given_up(gate: Any, 
     for _ in range(10):
         # Longer than an engine may be silent.
         looked = asyncio.Event()
-        monkeypatch.setattr(running.run, "when_looked", looked.set)
+        monkeypatch.setattr(ResponseRun, "when_looked", lambda _, looked=looked: looked.set())
         await asyncio.wait_for(looked.wait(), 30)
     opened.set()
     receiver.receive(END)

@@ -75,7 +75,7 @@ class Journal(ResponseRecorder):
         self._owner = await self._owners.settled(self._owner)
         # The ids of its items were given when it was queued.
         stored = self._job.record.input
-        self._input = await run_aside(lambda: items_to_keep(decode_items(stored)), large=len(stored) >= LARGE_BODY)
+        self._stored_input = await run_aside(lambda: items_to_keep(decode_items(stored)), large=len(stored) >= LARGE_BODY)
         return await super().read(own, locks=locks)
 
     async def _find_items(self, ids: Sequence[str]) -> dict[str, Item]:

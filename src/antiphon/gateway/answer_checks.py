@@ -12,6 +12,8 @@ from antiphon.gateway.outbox import Outbox
 class AnswerChecks:
     """An answer is checked while the engine sends more of it, which waits in the exchange."""
 
+    __slots__ = ("_equipment", "_exchange", "_outbox", "_seat", "running")
+
     def __init__(self, exchange: Exchange, outbox: Outbox, equipment: Equipment, seat: Seat) -> None:
         self._exchange = exchange
         self._outbox = outbox

@@ -1,11 +1,12 @@
 """What every run of a gateway uses."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from antiphon.core.check_work import CheckOutcome, CheckWork, StoredFileWork
 from antiphon.files.file_inputs import FileInputs
 from antiphon.gateway.checker import Checker
+from antiphon.gateway.deadlines import Deadlines
 from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.watch import Timeouts
 from antiphon.tools.runner import ToolRunner
@@ -23,6 +24,10 @@ class Equipment:
     tool_timeout: float = TOOL_TIMEOUT
     # The uploaded files that requests name.
     files: FileInputs | None = None
+    deadlines: Deadlines = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "deadlines", Deadlines(self.timeouts.total))
 
     async def run_check(self, work: CheckWork, owner: str, *, patient: bool = False) -> CheckOutcome:
         """Never raises for what the work does. Raises RateLimited if too much of its owner waits, unless it is patient."""

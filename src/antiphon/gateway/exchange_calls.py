@@ -8,6 +8,8 @@ from antiphon.gateway.large_requests import run_aside
 
 
 class ExchangeCalls:
+    __slots__ = ("_exchange", "in_thread")
+
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         # The exchange is in use there.

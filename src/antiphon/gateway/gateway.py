@@ -81,6 +81,8 @@ class Gateway:
         self.environment = environment
         self.owners = owners
         self._make_sealer = make_sealer
+        # By owner, of which there are as many as keys: what it was made of, and the environment.
+        self._environments: dict[str, tuple[tuple[Environment, Sequence[str]], Environment]] = {}
         self.equipment = equipment
         self.admission = admission
         pool.is_full, pool.loads.in_flight = admission.is_full, admission.in_flight
@@ -106,7 +108,12 @@ class Gateway:
         return self._make_sealer(owner, self.owners.earlier(owner))
 
     def environment_of(self, owner: str) -> Environment:
-        return self.environment.changed(sealer=self.sealer_of(owner))
+        """Made anew only if the settings have changed, or the owner's earlier names: every request needs it."""
+        basis = (self.environment, self.owners.earlier(owner))
+        known = self._environments.get(owner)
+        if known is None or known[0][0] is not basis[0] or known[0][1] != basis[1]:
+            known = self._environments[owner] = basis, self.environment.changed(sealer=self.sealer_of(owner))
+        return known[1]
 
     # ---- from a request to a run -------------------------------------------------------------------------------------
 
@@ -200,7 +207,7 @@ class Gateway:
         )
 
     async def prepare(self, read: ReadRequest, recorder: ResponseRecorder, *, compact: bool = False) -> ResponseRun:
-        given = read.request.input
+        given, named = read.request.input, read.request.model
         history = await recorder.read(request_to_items(read.request))
         large = read.is_large(history)
         # Items that stood for stored ones may have been replaced.
@@ -219,8 +226,7 @@ class Gateway:
             containers = {} if compact else await tool_containers(self.equipment.tools, read.request, history, recorder.owner)
             make_exchange = partial(
                 Exchange if recording is None else recording.make_exchange,
-                # A copy: a background response may have to be prepared again.
-                structs.replace(read.request, model=chosen.model),
+                _answered_by(chosen.model, read.request),
                 [engine.knowledge for engine in chosen.engines],
                 self.environment_of(recorder.owner),
                 history=history,
@@ -228,7 +234,7 @@ class Gateway:
                 response_id=recorder.response_id,
                 created_at=recorder.created_at,
                 notices=[*read.notices, *chosen.notices, *recorder.notices],
-                attached=() if compact else self.attached(recorder.owner, (read.request.model, chosen.model)),
+                attached=() if compact else self.attached(recorder.owner, (named, chosen.model)),
                 containers=containers,
                 files=container_files(self.equipment.tools, containers, recorder.owner),
             )
@@ -351,6 +357,15 @@ class Gateway:
                 run.abort(EngineUnavailable(SHUTTING_DOWN, retry_after=1))
         if self._closing:
             await asyncio.wait(self._closing)
+
+
+def _answered_by(model: str | None, request: CreateResponse) -> CreateResponse:
+    """The request, with the name of the model that answers."""
+    if request.background:
+        # A copy: it may have to be prepared again.
+        return structs.replace(request, model=model)
+    request.model = model
+    return request
 
 
 class Running:

@@ -48,6 +48,8 @@ class Observer:
     The last call is `ended` or `dropped`.
     """
 
+    # Subclasses may have slots.
+    __slots__ = ()
     # The methods that its class overrides. The others are not called.
     wanted: ClassVar[frozenset[str]] = frozenset()
 
@@ -202,7 +204,8 @@ class RunObservers:
         tell(self._leave(), "dropped", error)
 
     def _tell(self, what: str, *arguments: Any) -> None:
-        tell(self._all, what, *arguments, failed=self._forget)
+        if self._all:
+            tell(self._all, what, *arguments, failed=self._forget)
 
     def _cut_off(self, error: ApiError | None) -> None:
         """An engine that was given up before it answered has not answered well. Tools that still run are stopped."""

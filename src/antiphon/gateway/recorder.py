@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import TypeVar
 
 from antiphon.core.fast_path import AnyEvent
@@ -51,6 +51,26 @@ NOT_STORED = ["compaction_trigger"]
 class ResponseRecorder:
     """Of one response: `read()` what it continues, `keep_lock()` while it runs, `record()` it before its last event."""
 
+    __slots__ = (
+        "_conversation",
+        "_has_lock",
+        "_histories",
+        "_history",
+        "_links",
+        "_own",
+        "_owner",
+        "_owners",
+        "_renewing",
+        "_request",
+        "_retention",
+        "_store",
+        "_stored_input",
+        "begun_calls",
+        "created_at",
+        "notices",
+        "response_id",
+    )
+
     def __init__(
         self,
         store: Store,
@@ -72,6 +92,7 @@ class ResponseRecorder:
         self.created_at = int(time.time())
         self._conversation = conversation_of(request)
         self._own: Sequence[Item] = ()
+        self._stored_input: list[Item] | None = None
         self._has_lock = False
         self._renewing: asyncio.Task[None] | None = None
         self._histories = histories
@@ -193,10 +214,12 @@ class ResponseRecorder:
             found |= decode_found(await self._store.find_items(self._owner, others))
         return found
 
-    @cached_property
+    @property
     def _input(self) -> list[Item]:
         """Its own input as it is stored. Made only if it is: many clients store nothing, and send a long history each time."""
-        return items_to_stored_form(items_to_keep(self._own), new_id)
+        if self._stored_input is None:
+            self._stored_input = items_to_stored_form(items_to_keep(self._own), new_id)
+        return self._stored_input
 
     # ---- while it runs -----------------------------------------------------------------------------------------------
 
@@ -274,6 +297,8 @@ class ResponseRecorder:
     async def _keep_history(self) -> None:
         """Responses that are continued are stored as long as the one that continues them, or nearly, whether it is stored or
         not."""
+        if not self._links:
+            return
         expires_at = self._expires_at()
         enough = expires_at - min(KEEPING_MARGIN, self._retention // 30)
         if early := [link.id for link in self._links if link.expires_at < enough]:

@@ -21,7 +21,6 @@ from antiphon.errors import ApiError, EngineError, EngineStalled
 from antiphon.gateway.admission import BorrowedSeat, QueuePlace, Seat
 from antiphon.gateway.answer_checks import AnswerChecks
 from antiphon.gateway.body_reader import BodyReader
-from antiphon.gateway.deadlines import Deadline
 from antiphon.gateway.engine_flow import EngineFlow
 from antiphon.gateway.equipment import Equipment
 from antiphon.gateway.exchange_calls import ExchangeCalls
@@ -43,6 +42,35 @@ BUG = "The gateway failed. This is a bug; the log has its trace."
 
 class ResponseRun:
     """`connect()`, then `run()`, and `close()` in any case."""
+
+    __slots__ = (
+        "__weakref__",
+        "_aborted",
+        "_begun",
+        "_body",
+        "_calls",
+        "_checks",
+        "_compacting",
+        "_end_by",
+        "_engines",
+        "_equipment",
+        "_exchange",
+        "_large",
+        "_late_abort",
+        "_observers",
+        "_opened",
+        "_opening",
+        "_outbox",
+        "_routing",
+        "_seat",
+        "_steps",
+        "_tools",
+        "_watch",
+        "arrived",
+        "channel",
+        "place",
+        "recorder",
+    )
 
     def __init__(
         self,
@@ -93,7 +121,8 @@ class ResponseRun:
         self.place: QueuePlace | None = None
         # Once it calls a tool.
         self._tools: ToolCalls | None = None
-        self._deadline = Deadline(equipment.timeouts.total)
+        # By the loop's clock: when it has to end.
+        self._end_by: float | None = None
         self._observers.begin(exchange.response.id, exchange.request)
 
     # ---- what is known of it -----------------------------------------------------------------------------------------
@@ -153,7 +182,7 @@ class ResponseRun:
 
         After that the response can be run: an engine that is still silent may be reading a long prompt.
         """
-        self._deadline.start(self.abort)
+        self._end_by = self._equipment.deadlines.start(self)
         if patience is None:
             self._opened = await self._steps.run(self._open())
         else:
@@ -238,9 +267,9 @@ class ResponseRun:
         """A client that does not read gets no more time than others. Raises ConnectionResetError: it has to be left."""
         if isinstance(self._outbox.sink, NoSink):
             return
-        deadline = self._deadline.at
+        end = self._end_by
         try:
-            async with asyncio.timeout_at(deadline + self._equipment.timeouts.heartbeat if deadline is not None else None):
+            async with asyncio.timeout_at(end + self._equipment.timeouts.heartbeat if end is not None else None):
                 await self._outbox.sink.drain()
         except TimeoutError:
             raise ConnectionResetError(f"The client did not read the end of {self.response.id}.") from None
@@ -273,7 +302,7 @@ class ResponseRun:
         """Leaves nothing running. What it returns is still to be awaited: the connection is kept if its body ends soon, and
         tools leave what they have opened."""
         self._observers.drop(self._aborted or self.error)
-        self._deadline.cancel()
+        self._equipment.deadlines.cancel(self)
         self._checks.cancel()
         self._outbox.close()
         opening, opened = self._opening, self._opened

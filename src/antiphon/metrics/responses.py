@@ -81,6 +81,20 @@ class MeasuredResponse(Observer):
     """It overrides nothing that is called for each delta. The clock is read at the beginning, the first output and each end: it
     is not the loop's own, which may know no more than milliseconds."""
 
+    __slots__ = (
+        "_began_at",
+        "_channel",
+        "_engine",
+        "_first_at",
+        "_instruments",
+        "_key",
+        "_known",
+        "_last_at",
+        "_model",
+        "_running",
+        "_tools",
+    )
+
     def __init__(self, known: KnownSeries, arrival: Arrival, waited: float) -> None:
         """`waited`: the seconds since it arrived."""
         self._known = known
