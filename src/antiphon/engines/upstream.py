@@ -299,7 +299,11 @@ class Engine:
         raise AssertionError("unreachable")
 
     async def _try_chat(self, chat: ChatRequest, headers: Mapping[str, str]) -> Reply:
-        answer = await self._post_chat(chat_to_bytes(chat), {**trace_headers(), **headers})
+        try:
+            sent = {**trace_headers(), **headers}
+            answer = await self._chat.post(chat_to_bytes(chat), sent, keep=self.dialect.keeps_connections)
+        except FOREIGN_KINDS as foreign:
+            raise self._no_answer(foreign) from foreign
         if answer.status == 200:
             return Reply(self, answer)
         if is_redirect(answer.status):
@@ -310,18 +314,15 @@ class Engine:
         may_pass = answer.status in RETRIED if advice.wanted is None else advice.wanted
         raise Refused(error, may_pass=may_pass, retry_after=advice.after)
 
-    async def _post_chat(self, body: bytes, headers: Mapping[str, str]) -> Answer:
-        try:
-            return await self._chat.post(body, headers, keep=self.dialect.keeps_connections)
-        except Stale as stale:
-            # It says nothing about the engine. On a new connection it is asked at once.
-            raise Refused(connection_to_error(stale, self.root), may_pass=True, retry_after=0.0) from stale
-        except FOREIGN_KINDS as foreign:
-            error = connection_to_error(foreign, self.root)
-            if not isinstance(error, EngineUnavailable):
-                raise error from foreign
-            self.lost()
-            raise Refused(error, may_pass=True) from foreign
+    def _no_answer(self, foreign: Exception) -> Exception:
+        error = connection_to_error(foreign, self.root)
+        if not isinstance(error, EngineUnavailable):
+            return error
+        if isinstance(foreign, Stale):
+            # It says nothing about the engine, which is asked at once on a new connection.
+            return Refused(error, may_pass=True, retry_after=0.0)
+        self.lost()
+        return Refused(error, may_pass=True)
 
     def _open_chat_endpoint(self) -> Endpoint:
         options = self._options

@@ -85,13 +85,13 @@ class Answer(Body, Protocol):
 class EndpointOptions(NamedTuple):
     # http or https.
     url: str
-    # Of every request.
+    # Of every request. A `Host` among them takes the place of the URL's.
     headers: Mapping[str, str]
     # Seconds to connect, and from a request to the end of its answer's head.
     connect_timeout: float
     first_byte_timeout: float
-    # An IP address to connect to, in place of those of the URL's host, whose name is still the one that is sent and verified.
-    address: str | None = None
+    # For https: whom the certificate is for. None: the host of the URL.
+    server_name: str | None = None
 
 
 class Endpoint(Protocol):

@@ -5,7 +5,6 @@ import math
 from collections.abc import Mapping
 
 import aiohttp
-from yarl import URL
 
 from antiphon.transport.interfaces import NO_RECEIVER, EndpointOptions, NotHttp, Receiver
 
@@ -97,19 +96,15 @@ class PlainEndpoint:
 
     async def post(self, body: bytes, headers: Mapping[str, str], *, keep: bool = True) -> PulledAnswer:
         options = self._options
-        to: dict[str, str] = {} if keep else {"Connection": "close"}
-        url, server_hostname = URL(options.url), None
-        if options.address is not None:
-            to["Host"], server_hostname = url.host_port_subcomponent or "", url.host
-            url = url.with_host(options.address)
+        closing = {} if keep else {"Connection": "close"}
         async with asyncio.timeout(options.first_byte_timeout):
             answer = await self._session.post(
-                url,
+                options.url,
                 data=body,
-                headers={**options.headers, **to, **headers},
+                headers={**options.headers, **closing, **headers},
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=options.connect_timeout),
                 allow_redirects=False,
-                server_hostname=server_hostname,
+                server_hostname=options.server_name,
             )
         return PulledAnswer(answer)
 
