@@ -2,12 +2,18 @@
 
 import asyncio
 import gc
+import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 
 import aiohttp
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from support.gateway import free_port
 from support.raw_server import CHUNKED, RawServer, chunked, raw_server, read_by_others, sized
 from support.raw_server import Answer as Writes
@@ -426,3 +432,46 @@ async def test_nothing_of_an_answer_is_left_once_it_has_been_read() -> None:
         gc.collect()
         kinds = {type(one).__name__ for one in gc.get_referents(connection)}
         assert not kinds & {"Collected", "PushedAnswer", "ChunkedBody", "Future"}
+
+
+# ---- TLS -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A file with the key and the certificate of engine.example."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "engine.example")])
+    now = datetime.now(UTC)
+    signed = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("engine.example")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    plain, no_password = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    path = tmp_path / "engine.pem"
+    pem = serialization.Encoding.PEM
+    path.write_bytes(key.private_bytes(pem, plain, no_password) + signed.public_bytes(pem))
+    return path
+
+
+async def test_the_certificate_is_verified_for_the_name_that_is_given(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trusts, shows = ssl.create_default_context(cafile=certificate), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    shows.load_cert_chain(certificate)
+    monkeypatch.setattr(fast_client, "_ssl_context", lambda: trusts)
+    server = RawServer(lambda head: writes(OK))
+    async with await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=shows) as listening:
+        async with make_session("fast") as session:
+            url = f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+            open_endpoint = choose("fast").open_endpoint
+            endpoint = open_endpoint(session, EndpointOptions(url, {}, 5, 5, "engine.example"))
+            for _ in range(2):
+                assert await read(await endpoint.post(b"{}", {})) == b"{}"
+            assert server.connections == 1
+            error = await failure(partial(open_endpoint(session, EndpointOptions(url, {}, 5, 5)).post, b"{}", {}))
+            assert message(error) == "The engine at http://engine is not reachable."
+        await server.settle()

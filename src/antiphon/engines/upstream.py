@@ -137,12 +137,12 @@ class Reply:
         self._answer.close()
 
     def release(self) -> bool:
-        """Keeps the connection for the next request if the body has ended, or closes it if the engine does not keep it.
-        False: the end of the body has not come yet."""
+        """Keeps the connection for the next request if the body ends in a moment, or closes it if the engine does not keep it.
+        False: the caller has to await `finish()` for that."""
         if not self._engine.dialect.keeps_connections:
             self.close()
             return True
-        return self._answer.release()
+        return self._answer.release(TAIL)
 
     async def finish(self) -> None:
         """Keeps the connection for the next request if the body ends in a moment."""

@@ -64,11 +64,12 @@ class Body(Protocol):
     def close(self) -> None:
         """Closes the connection, which ends the engine's work. A body that has not ended yet ends with an error."""
 
-    def release(self) -> bool:
-        """Keeps the connection for the next request if the body has ended; false if it has not."""
+    def release(self, within: float) -> bool:
+        """Nobody reads the rest. Keeps the connection for the next request if the body ends within so many seconds, and closes
+        it otherwise. False: the caller has to await `finish()` for that."""
 
     async def finish(self, within: float) -> None:
-        """Keeps the connection for the next request if the body ends within so many seconds. Closes it otherwise."""
+        """Does the same, and waits for it."""
 
 
 class Answer(Body, Protocol):

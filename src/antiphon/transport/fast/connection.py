@@ -55,7 +55,7 @@ class EngineConnection(asyncio.Protocol):
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._waiter: asyncio.Future[PushedAnswer] | None = None
-        # For as long as it waits.
+        # For as long as it waits, or for the rest of a body that nobody reads.
         self._timer: asyncio.TimerHandle | None = None
         # The beginning of a head.
         self._unread = b""
@@ -192,6 +192,7 @@ class EngineConnection(asyncio.Protocol):
     def _end(self, error: BaseException | None) -> None:
         """Of the body. An idle connection refers to nothing of it."""
         self._framing = self._between = None
+        self._stop_timer()
         receiver, self._receiver = self._receiver, NO_RECEIVER
         answer, self._answer = self._answer, None
         # What is left to write belongs to a request that was answered before it was read.
@@ -215,9 +216,17 @@ class EngineConnection(asyncio.Protocol):
 
     def _stop_waiting(self) -> None:
         self._waiter = None
+        self._stop_timer()
+
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def close_after(self, seconds: float) -> None:
+        """Unless the body ends before."""
+        self._stop_timer()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.close)
 
     def close(self) -> None:
         """At once. A body that has not ended ends with an error."""
@@ -309,18 +318,18 @@ class PushedAnswer:
         if self._decompression is not None:
             self._decompression.close(aiohttp.ClientConnectionError(CLOSED))
 
-    def release(self) -> bool:
-        # The connection was given back, or closed, by the end of the body.
-        return self._connection is None
+    def release(self, within: float) -> bool:
+        # An engine often sends the last chunk by itself, a moment after the last delta. No task has to wait for that.
+        self.push(NO_RECEIVER)
+        if self._connection is not None:
+            self._connection.close_after(within)
+        return True
 
     async def finish(self, within: float) -> None:
-        if self._connection is None:
-            return
-        loop = asyncio.get_running_loop()
-        self._left = loop.create_future()
-        timer = loop.call_later(within, self.close)
-        try:
-            await self._left
-        finally:
-            timer.cancel()
-            self.close()
+        if self._connection is not None:
+            self._left = asyncio.get_running_loop().create_future()
+            self._connection.close_after(within)
+            try:
+                await self._left
+            finally:
+                self.close()

@@ -58,7 +58,7 @@ class PulledAnswer:
             self._pulling.cancel()
         self._end(aiohttp.ClientConnectionError("The connection was closed."))
 
-    def release(self) -> bool:
+    def release(self, within: float) -> bool:
         ended = self._answer.content.at_eof()
         if ended:
             self._answer.release()
@@ -69,7 +69,7 @@ class PulledAnswer:
             if self._pulling is not None:
                 await asyncio.wait({self._pulling}, timeout=within)
         finally:
-            if not self.release():
+            if not self.release(0):
                 self.close()
 
     async def _pull(self) -> None:
