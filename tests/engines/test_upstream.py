@@ -6,7 +6,9 @@ import inspect
 import aiohttp
 import pytest
 from support.engine import CUT, DONE, MockEngine, Refusal, Writer, chunk, text
+from support.engine_connections import kept_connections
 from support.gateway import GatewayUnderTest, free_port, running_gateway
+from support.raw_server import CHUNKED, chunked, raw_server, sized
 
 from antiphon.app import Intervals
 from antiphon.engines.upstream import FOREIGN, ours
@@ -118,6 +120,37 @@ async def test_a_connection_that_breaks_before_the_first_byte_is_tried_again(
     assert (await gateway.create())["output_text"] == "Hi"
 
 
+async def test_a_kept_connection_that_the_engine_has_closed_says_nothing_about_the_engine() -> None:
+    chats = 0
+
+    async def serve(writer: asyncio.StreamWriter) -> None:
+        nonlocal chats
+        chats += 1
+        if chats == 2:
+            writer.close()
+        else:
+            writer.write(CHUNKED + chunked(text("Hi")))
+
+    async def show_models(writer: asyncio.StreamWriter) -> None:
+        writer.write(sized(b'{"object": "list", "data": [{"id": "mock", "owned_by": "mock"}]}'))
+
+    async with (
+        raw_server(lambda head: serve if head.startswith(b"POST") else show_models) as server,
+        running_gateway(server.url, retries=1, transport="fast") as gateway,
+    ):
+        (engine,) = gateway.gateway.pool.engines
+        lost = 0
+
+        def count() -> None:
+            nonlocal lost
+            lost += 1
+
+        engine.lost = count  # type: ignore[method-assign]
+        for _ in range(2):
+            assert (await gateway.create())["output_text"] == "Hi"
+        assert (chats, lost) == (3, 0)
+
+
 async def test_after_the_first_byte_nothing_is_tried_again(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(chunk({"content": "half"}))
     events = await gateway.stream()
@@ -194,13 +227,11 @@ async def test_an_engine_that_never_begins_is_given_up(engine: MockEngine) -> No
 
 
 async def test_the_connection_is_kept_for_the_next_request(gateway: GatewayUnderTest, engine: MockEngine) -> None:
-    ports = []
+    kept = []
     for _ in range(3):
         await gateway.stream()
-        connector = gateway.gateway.pool.engines[0]._session.connector
-        assert connector is not None
-        ports.append(sum(len(kept) for kept in connector._conns.values()))
-    assert ports == [1, 1, 1]
+        kept.append(kept_connections(gateway.gateway.pool.engines[0]))
+    assert kept == [1, 1, 1]
 
 
 async def test_a_compressed_answer_is_read(gateway: GatewayUnderTest, engine: MockEngine) -> None:

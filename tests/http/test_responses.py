@@ -3,10 +3,11 @@
 import asyncio
 import gc
 import weakref
-from typing import Any
 
 import pytest
 from support.engine import CUT, DONE, USAGE, MockEngine, Refusal, Writer, answer, call, chunk, text
+from support.engine_connections import is_paused as gateway_has_paused
+from support.engine_connections import kept_connections
 from support.gateway import GatewayUnderTest, running_gateway
 from support.streams import check_stream, parse
 
@@ -237,12 +238,6 @@ async def test_a_client_that_disconnects_before_the_first_byte_ends_the_engines_
             assert await engine.cancelled.wait()
 
 
-def lines_to_engines(gateway: GatewayUnderTest) -> list[Any]:
-    connector = gateway.gateway.pool.engines[0]._session.connector
-    assert connector is not None
-    return list(connector._acquired)
-
-
 async def test_a_slow_client_pauses_the_engine(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     written, most, is_paused = 0, 5000, asyncio.Event()
     piece = chunk({"content": "x" * 12_000})
@@ -261,7 +256,7 @@ async def test_a_slow_client_pauses_the_engine(gateway: GatewayUnderTest, engine
     async with gateway.client.post(gateway.url + "/v1/responses", json=body) as answered:
         # Nothing is read here: once every buffer on the way is full, the gateway stops reading from its engine.
         async with asyncio.timeout(60):
-            while not any(line._reading_paused for line in lines_to_engines(gateway)):  # noqa: ASYNC110
+            while not gateway_has_paused(gateway.gateway.pool.engines[0]):  # noqa: ASYNC110
                 await asyncio.sleep(0)
         is_paused.set()
         before = written
@@ -311,9 +306,7 @@ async def test_an_idle_connection_to_an_engine_keeps_nothing_of_its_last_respons
         assert turn() is None
     finally:
         gc.enable()
-    # The connection is kept.
-    assert gateway.gateway.pool.engines[0]._session.connector is not None
-    assert any(gateway.gateway.pool.engines[0]._session.connector._conns.values())
+    assert kept_connections(gateway.gateway.pool.engines[0]) == 1
 
 
 async def test_shutting_down_lets_a_stream_finish(engine: MockEngine) -> None:

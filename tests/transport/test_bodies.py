@@ -393,6 +393,39 @@ async def test_a_connection_is_kept_if_the_end_comes_soon(name: TransportName, t
         assert client.server.connections == 1
 
 
+async def test_the_end_of_a_body_that_nobody_reads_is_not_waited_for() -> None:
+    released = asyncio.Event()
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        raw = CHUNKED + chunked(*PIECES)
+        writer.write(raw[:-5])
+        await released.wait()
+        writer.write(raw[-5:])
+
+    async with client_of("fast", choose("fast"), answer) as client:
+        for _ in range(3):
+            released.clear()
+            body, collected = await client.ask(), Collected()
+            body.push(collected)
+            await collected.begun.wait()
+            assert body.release(30)
+            released.set()
+            for _ in range(4):
+                await read_by_others()
+            assert collected.ends == []
+        assert client.server.connections == 1
+
+
+async def test_a_body_that_nobody_reads_is_closed_if_its_end_does_not_come() -> None:
+    async with client_of("fast", choose("fast"), written(CHUNKED, chunked(*PIECES)[:-5])) as client:
+        body, collected = await client.ask(), Collected()
+        body.push(collected)
+        await collected.begun.wait()
+        assert body.release(0.01)
+        await client.server.client_left.wait()
+        assert collected.ends == []
+
+
 async def test_a_connection_is_closed_if_the_end_does_not_come(name: TransportName, transport: Transport) -> None:
     async with client_of(name, transport, written(CHUNKED, chunked(*PIECES)[:-5])) as client:
         body, collected = await client.ask(), Collected()

@@ -138,12 +138,12 @@ class Reply:
         self._answer.close()
 
     def release(self) -> bool:
-        """Keeps the connection for the next request if the body has ended, or closes it if the engine does not keep it.
-        False: the end of the body has not come yet."""
+        """Keeps the connection for the next request if the body ends in a moment, or closes it if the engine does not keep it.
+        False: the caller has to await `finish()` for that."""
         if not self._engine.dialect.keeps_connections:
             self.close()
             return True
-        return self._answer.release()
+        return self._answer.release(TAIL)
 
     async def finish(self) -> None:
         """Keeps the connection for the next request if the body ends in a moment."""
@@ -332,7 +332,11 @@ class Engine:
         raise AssertionError("unreachable")
 
     async def _try_chat(self, chat: ChatRequest, headers: Mapping[str, str]) -> Reply:
-        answer = await self._post_chat(chat_to_bytes(chat), {**trace_headers(), **headers})
+        try:
+            sent = {**trace_headers(), **headers}
+            answer = await self._chat.post(chat_to_bytes(chat), sent, keep=self.dialect.keeps_connections)
+        except FOREIGN_KINDS as foreign:
+            raise self._no_answer(foreign) from foreign
         if answer.status == 200:
             return Reply(self, answer)
         if is_redirect(answer.status):
@@ -343,18 +347,15 @@ class Engine:
         may_pass = answer.status in RETRIED if advice.wanted is None else advice.wanted
         raise Refused(error, may_pass=may_pass, retry_after=advice.after)
 
-    async def _post_chat(self, body: bytes, headers: Mapping[str, str]) -> Answer:
-        try:
-            return await self._chat.post(body, headers, keep=self.dialect.keeps_connections)
-        except Stale as stale:
-            # It says nothing about the engine. On a new connection it is asked at once.
-            raise Refused(connection_to_error(stale, self.root), may_pass=True, retry_after=0.0) from stale
-        except FOREIGN_KINDS as foreign:
-            error = connection_to_error(foreign, self.root)
-            if not isinstance(error, EngineUnavailable):
-                raise error from foreign
-            self.lost()
-            raise Refused(error, may_pass=True) from foreign
+    def _no_answer(self, foreign: Exception) -> Exception:
+        error = connection_to_error(foreign, self.root)
+        if not isinstance(error, EngineUnavailable):
+            return error
+        if isinstance(foreign, Stale):
+            # It says nothing about the engine, which is asked at once on a new connection.
+            return Refused(error, may_pass=True, retry_after=0.0)
+        self.lost()
+        return Refused(error, may_pass=True)
 
     def _open_chat_endpoint(self) -> Endpoint:
         options, root = self._options, urlsplit(self.root)

@@ -64,11 +64,12 @@ class Body(Protocol):
     def close(self) -> None:
         """Closes the connection, which ends the engine's work. A body that has not ended yet ends with an error."""
 
-    def release(self) -> bool:
-        """Keeps the connection for the next request if the body has ended; false if it has not."""
+    def release(self, within: float) -> bool:
+        """Nobody reads the rest. Keeps the connection for the next request if the body ends within so many seconds, and closes
+        it otherwise. False: the caller has to await `finish()` for that."""
 
     async def finish(self, within: float) -> None:
-        """Keeps the connection for the next request if the body ends within so many seconds. Closes it otherwise."""
+        """Does the same, and waits for it."""
 
 
 class Answer(Body, Protocol):
@@ -85,13 +86,13 @@ class Answer(Body, Protocol):
 class EndpointOptions(NamedTuple):
     # http or https.
     url: str
-    # Of every request.
+    # Of every request. A `Host` among them takes the place of the URL's.
     headers: Mapping[str, str]
     # Seconds to connect, and from a request to the end of its answer's head.
     connect_timeout: float
     first_byte_timeout: float
-    # An IP address to connect to, in place of those of the URL's host, whose name is still the one that is sent and verified.
-    address: str | None = None
+    # For https: whom the certificate is for. None: the host of the URL.
+    server_name: str | None = None
 
 
 class Endpoint(Protocol):

@@ -44,8 +44,12 @@ class FastEndpoint:
         head = self._head + _header_lines(headers) + (b"" if keep else b"Connection: close\r\n")
         request = (head + b"Content-Length: %d\r\n\r\n" % len(body), body)
         connection = self._take_idle() or await self._connect()
+        answer = connection.ask(request, self._options.first_byte_timeout, keep=keep)
         try:
-            return await connection.ask(request, self._options.first_byte_timeout, keep=keep)
+            return await answer
+        except asyncio.CancelledError:
+            connection.give_up(answer)
+            raise
         except Stale:
             # The others are as old: the engine has closed them, too, or is another one by now.
             self._close_idle()
@@ -111,7 +115,7 @@ class FastEndpoint:
 
     async def _open_connection(self) -> EngineConnection:
         loop, url = asyncio.get_running_loop(), self._url
-        addresses = await loop.getaddrinfo(self._options.address or url.raw_host, url.port, type=socket.SOCK_STREAM)
+        addresses = await loop.getaddrinfo(url.raw_host, url.port, type=socket.SOCK_STREAM)
         connected = await start_connection(addresses, happy_eyeballs_delay=NEXT_ADDRESS, interleave=1, loop=loop)
         try:
             # One write is one request: there is nothing to collect more of.
@@ -121,7 +125,7 @@ class FastEndpoint:
                 functools.partial(EngineConnection, self),
                 sock=connected,
                 ssl=_ssl_context() if is_secure else None,
-                server_hostname=url.raw_host if is_secure else None,
+                server_hostname=(self._options.server_name or url.raw_host) if is_secure else None,
             )
         except BaseException:
             connected.close()
@@ -149,11 +153,10 @@ class FastEndpoint:
 
 
 def _header_lines(headers: Mapping[str, str]) -> bytes:
-    lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
-    for line in lines:
-        if _CONTROL.search(line, 0, len(line) - 2) is not None:
+    for value in headers.values():
+        if not value.isprintable() and _CONTROL.search(value) is not None:
             raise ValueError("A header has a control character.")
-    return "".join(lines).encode()
+    return "".join([f"{name}: {value}\r\n" for name, value in headers.items()]).encode()
 
 
 @functools.cache

@@ -46,8 +46,8 @@ class EngineConnection(asyncio.Protocol):
     """It is idle, or waits for the head of an answer (`_waiter`), or receives its body (`_framing`)."""
 
     __slots__ = (
-        "_answer", "_between", "_connections", "_framing", "_keep", "_receiver", "_transport", "_unread", "_used", "_waiter",
-        "idle_since",
+        "_answer", "_between", "_connections", "_framing", "_keep", "_receiver", "_timer", "_transport", "_unread", "_used",
+        "_waiter", "idle_since",
     )  # fmt: skip
 
     _transport: asyncio.Transport
@@ -55,6 +55,8 @@ class EngineConnection(asyncio.Protocol):
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._waiter: asyncio.Future[PushedAnswer] | None = None
+        # For as long as it waits, or for the rest of a body that nobody reads.
+        self._timer: asyncio.TimerHandle | None = None
         # The beginning of a head.
         self._unread = b""
         self._framing: Framing | None = None
@@ -65,7 +67,7 @@ class EngineConnection(asyncio.Protocol):
         self._between: Receiver | None = None
         # After this answer.
         self._keep = False
-        # An earlier request was answered.
+        # An earlier request was answered, and nothing has come since.
         self._used = False
         self.idle_since = 0.0
 
@@ -75,19 +77,21 @@ class EngineConnection(asyncio.Protocol):
 
     # ---- asking ------------------------------------------------------------------------------------------------------
 
-    async def ask(self, request: Sequence[bytes], within: float, *, keep: bool) -> "PushedAnswer":
+    def ask(self, request: Sequence[bytes], within: float, *, keep: bool) -> "asyncio.Future[PushedAnswer]":
+        """Sends a request. Who awaits its answer, and is cancelled, calls `give_up()`."""
         loop = asyncio.get_running_loop()
         self._keep = keep
-        self._waiter = loop.create_future()
-        timer = loop.call_later(within, self._time_out)
+        self._waiter = waiter = loop.create_future()
+        self._timer = loop.call_later(within, self._fail, TimeoutError())
         self._transport.writelines(request)
-        try:
-            return await self._waiter
-        except asyncio.CancelledError:
+        return waiter
+
+    def give_up(self, waiter: "asyncio.Future[PushedAnswer]") -> None:
+        if self._waiter is waiter:
             self.close()
-            raise
-        finally:
-            timer.cancel()
+        elif not waiter.cancelled() and waiter.exception() is None:
+            # It came at the same time. The connection may be used by another request already, if the body ended with it.
+            waiter.result().close()
 
     # ---- what the event loop calls -----------------------------------------------------------------------------------
 
@@ -119,13 +123,14 @@ class EngineConnection(asyncio.Protocol):
             self._fail(self._lost_before_answer(exc))
 
     def _lost_before_answer(self, exc: BaseException | None) -> Exception:
-        if self._used and not self._unread:
+        if self._used:
             return Stale()
         return aiohttp.ServerDisconnectedError() if exc is None else aiohttp.ClientOSError(*exc.args)
 
     # ---- reading -----------------------------------------------------------------------------------------------------
 
     def _read_head(self, waiter: "asyncio.Future[PushedAnswer]", data: bytes) -> None:
+        self._used = False
         known = len(self._unread)
         data = self._unread + data
         try:
@@ -145,13 +150,16 @@ class EngineConnection(asyncio.Protocol):
         if head.length is not None and len(data) > head.length:
             # What is too much belongs to no answer.
             raise NotHttp
+        if waiter.done():
+            # Cancelled.
+            self.close()
+            return
         answer = self._answer = PushedAnswer(self, head)
+        self._stop_waiting()
         self._receiver = answer.first_receiver
         self._keep = self._keep and head.keeps_alive
         self._framing = head.framing()
-        self._waiter = None
-        if not waiter.done():
-            waiter.set_result(answer)
+        waiter.set_result(answer)
         if self._framing.ended:
             self._end(None)
         else:
@@ -184,6 +192,7 @@ class EngineConnection(asyncio.Protocol):
     def _end(self, error: BaseException | None) -> None:
         """Of the body. An idle connection refers to nothing of it."""
         self._framing = self._between = None
+        self._stop_timer()
         receiver, self._receiver = self._receiver, NO_RECEIVER
         answer, self._answer = self._answer, None
         # What is left to write belongs to a request that was answered before it was read.
@@ -197,23 +206,34 @@ class EngineConnection(asyncio.Protocol):
             answer.leave()
         receiver.ended(error)
 
-    def _time_out(self) -> None:
-        self._fail(TimeoutError())
-
     def _fail(self, error: Exception) -> None:
         """No answer comes."""
-        waiter, self._waiter = self._waiter, None
+        waiter = self._waiter
+        self._stop_waiting()
         self._transport.abort()
         if waiter is not None and not waiter.done():
             waiter.set_exception(error)
 
+    def _stop_waiting(self) -> None:
+        self._waiter = None
+        self._stop_timer()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def close_after(self, seconds: float) -> None:
+        """Unless the body ends before."""
+        self._stop_timer()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.close)
+
     def close(self) -> None:
         """At once. A body that has not ended ends with an error."""
-        self._waiter = None
         if self._framing is not None:
             self._end(aiohttp.ClientConnectionError(CLOSED))
         else:
-            self._transport.abort()
+            self._fail(aiohttp.ClientConnectionError(CLOSED))
 
     # ---- the flow ----------------------------------------------------------------------------------------------------
 
@@ -298,18 +318,18 @@ class PushedAnswer:
         if self._decompression is not None:
             self._decompression.close(aiohttp.ClientConnectionError(CLOSED))
 
-    def release(self) -> bool:
-        # The connection was given back, or closed, by the end of the body.
-        return self._connection is None
+    def release(self, within: float) -> bool:
+        # An engine often sends the last chunk by itself, a moment after the last delta. No task has to wait for that.
+        self.push(NO_RECEIVER)
+        if self._connection is not None:
+            self._connection.close_after(within)
+        return True
 
     async def finish(self, within: float) -> None:
-        if self._connection is None:
-            return
-        loop = asyncio.get_running_loop()
-        self._left = loop.create_future()
-        timer = loop.call_later(within, self.close)
-        try:
-            await self._left
-        finally:
-            timer.cancel()
-            self.close()
+        if self._connection is not None:
+            self._left = asyncio.get_running_loop().create_future()
+            self._connection.close_after(within)
+            try:
+                await self._left
+            finally:
+                self.close()

@@ -5,7 +5,6 @@ import math
 from collections.abc import Mapping
 
 import aiohttp
-from yarl import URL
 
 from antiphon.transport.interfaces import NO_RECEIVER, EndpointOptions, NotHttp, Receiver
 
@@ -59,7 +58,7 @@ class PulledAnswer:
             self._pulling.cancel()
         self._end(aiohttp.ClientConnectionError("The connection was closed."))
 
-    def release(self) -> bool:
+    def release(self, within: float) -> bool:
         ended = self._answer.content.at_eof()
         if ended:
             self._answer.release()
@@ -70,7 +69,7 @@ class PulledAnswer:
             if self._pulling is not None:
                 await asyncio.wait({self._pulling}, timeout=within)
         finally:
-            if not self.release():
+            if not self.release(0):
                 self.close()
 
     async def _pull(self) -> None:
@@ -97,19 +96,15 @@ class PlainEndpoint:
 
     async def post(self, body: bytes, headers: Mapping[str, str], *, keep: bool = True) -> PulledAnswer:
         options = self._options
-        to: dict[str, str] = {} if keep else {"Connection": "close"}
-        url, server_hostname = URL(options.url), None
-        if options.address is not None:
-            to["Host"], server_hostname = url.host_port_subcomponent or "", url.host
-            url = url.with_host(options.address)
+        closing = {} if keep else {"Connection": "close"}
         async with asyncio.timeout(options.first_byte_timeout):
             answer = await self._session.post(
-                url,
+                options.url,
                 data=body,
-                headers={**options.headers, **to, **headers},
+                headers={**options.headers, **closing, **headers},
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=options.connect_timeout),
                 allow_redirects=False,
-                server_hostname=server_hostname,
+                server_hostname=options.server_name,
             )
         return PulledAnswer(answer)
 
