@@ -7,6 +7,7 @@ clients (`connections`).
 
 from antiphon.transport.choice import choose, make_session, transport_of
 from antiphon.transport.connections import (
+    BACKLOG,
     LINGER,
     AnswerError,
     BadBody,
@@ -22,6 +23,7 @@ from antiphon.transport.plain.client import next_piece
 from antiphon.transport.websocket import Socket
 
 __all__ = [
+    "BACKLOG",
     "LINGER",
     "AnswerError",
     "BadBody",
