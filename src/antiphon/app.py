@@ -74,19 +74,19 @@ from antiphon.http.app_keys import (
     VECTOR_STORES,
     HttpLimits,
 )
-from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
+from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin
+from antiphon.http.every_request import add_headers, served
 from antiphon.http.inspector import INSPECTOR, NEEDS_KEY, OPENING
 from antiphon.http.inspector_engines import DESCRIPTION, GatewayDescription
 from antiphon.http.inspector_stored import LISTING
 from antiphon.http.keyring import Keyring
-from antiphon.http.metrics import counted, metrics
-from antiphon.http.middlewares import TOO_SLOW, add_headers, answer_unrouted, authenticated, enveloped, identified
+from antiphon.http.metrics import metrics
+from antiphon.http.middlewares import TOO_SLOW, answer_unrouted
 from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers, passed_through
 from antiphon.http.paths import is_uploaded_form, under_all_paths
 from antiphon.http.readiness import LIFETIME, READINESS, Readiness
-from antiphon.http.request_headers import ALLOWED_HOSTS, AllowedHosts, checked, protect
+from antiphon.http.request_headers import ALLOWED_HOSTS, AllowedHosts
 from antiphon.http.siblings import SIBLINGS, Siblings
-from antiphon.http.traces import traced
 from antiphon.http.websocket import CLOSE_TIMEOUT, CONNECTIONS, GOING_AWAY, PING_INTERVAL
 from antiphon.inspector.files import read_page
 from antiphon.inspector.inspector import Inspector
@@ -233,7 +233,7 @@ def make_app(
     gateway = _make_gateway(settings, pool, store, checker, extensions, app_inspector, files, admission)
     gateway.attached = mcp.attached
     app = web.Application(
-        middlewares=[counted, identified, traced, preflights, enveloped, checked, authenticated],
+        middlewares=[served],
         client_max_size=settings.max_body_bytes,
     )
     app[CROSS_ORIGIN] = CrossOrigin(settings.cors_origins)
@@ -241,7 +241,6 @@ def make_app(
     app[ALLOWED_HOSTS] = AllowedHosts((settings.host, *settings.allowed_hosts), needed=lambda: not keyring)
     app[CONNECTION_OPTIONS] = observability.counted(_connection_options(settings, intervals))
     app.on_response_prepare.append(add_headers)
-    app.on_response_prepare.append(protect)
     app[READINESS] = Readiness(store, lifetime=intervals.readiness)
     app[GATEWAY] = gateway
     app[DISCOVERY] = Discovery(pool, session, settings.upstream, engine_options(settings))

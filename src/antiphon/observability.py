@@ -58,7 +58,7 @@ class Observability:
         if self._instruments is not None:
             collector = StateCollector(GatewayState(__version__))
             self._instruments.registry.register(collector)
-            app[METRICS] = Exposed(self._instruments, collector, frozenset(api))
+            app[METRICS] = Exposed(self._instruments, collector, frozenset(api), {})
         app.cleanup_ctx.append(self._close)
 
     async def _close(self, app: web.Application) -> AsyncIterator[None]:

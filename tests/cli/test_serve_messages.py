@@ -12,13 +12,16 @@ from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
+from aiohttp import web
 from support.background import held_back
 from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine
 from support.gateway import free_port
 from support.terminal_commands import CTRL_C, in_terminal
 
+from antiphon.cli.serve import listen
 from antiphon.cli.taken_port import cannot_listen, command_with_port
+from antiphon.settings import Settings
 
 
 @contextlib.asynccontextmanager
@@ -249,3 +252,17 @@ async def test_programs_find_in_the_log_what_a_stop_waits_for(engine: MockEngine
         assert (line["responses"], line["seconds_at_most"]) == (1, 30.0)
         go_on.set()
     await process.communicate()
+
+
+async def test_many_clients_may_wait_for_their_connection() -> None:
+    """Nothing is accepted meanwhile: this blocks the event loop."""
+    app = web.Application()
+    runner = web.AppRunner(app)
+    await runner.setup()
+    address = await listen(runner, Settings(port=0))
+    try:
+        with contextlib.ExitStack() as opened:
+            for _ in range(300):
+                opened.enter_context(socket.create_connection(("127.0.0.1", address.port), timeout=5))
+    finally:
+        await runner.cleanup()

@@ -11,6 +11,7 @@ from support.gateway import running_gateway
 from support.raw_client import dialled, get, post
 
 from antiphon.settings import TransportName
+from antiphon.transport.connections import Connection
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -53,6 +54,25 @@ async def test_a_later_request_has_the_deadline_too_and_an_idle_connection_has_n
         await client.send(REQUEST[:-2])
         # Nothing is said: an answer could be taken for that of the request before.
         assert await client.rest() == b""
+
+
+async def test_the_requests_of_a_connection_share_its_timer(
+    engine: MockEngine, name: TransportName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To make one for each costs as much as to parse its head."""
+    made: list[Connection] = []
+    set_timer = Connection._set_timer
+
+    def counted(connection: Connection) -> None:
+        made.append(connection)
+        set_timer(connection)
+
+    monkeypatch.setattr(Connection, "_set_timer", counted)
+    async with running_gateway(engine, transport=name) as gateway, dialled(gateway) as client:
+        for _ in range(3):
+            await client.send(REQUEST)
+            assert (await client.answer()).status == 200
+    assert len(made) == 1
 
 
 async def test_a_request_that_comes_with_half_of_the_next_one_does_not_hide_it(engine: MockEngine, name: TransportName) -> None:

@@ -29,7 +29,7 @@ from antiphon.http.passed_through import OPEN_ANSWERS
 from antiphon.reload import Reloader, Running
 from antiphon.settings import Settings, SettingsError, data_directory, models_directory
 from antiphon.store import default_url, open_store
-from antiphon.transport import make_session
+from antiphon.transport import BACKLOG, make_session
 
 if TYPE_CHECKING:
     from antiphon.embedded.process import EngineProcess, ModelOptions
@@ -88,7 +88,7 @@ async def _serve(given: Settings, load: Callable[[], Settings]) -> None:
         await runner.setup()
         running: asyncio.Task[None] | None = None
         try:
-            address = await _listen(runner, settings)
+            address = await listen(runner, settings)
             better = _better_model(settings, embedded) if embedded is not None else None
             showing = asyncio.create_task(
                 Banner(address, has_inspector=app[INSPECTOR].recordings is not None, advice=better).show(app)
@@ -109,9 +109,9 @@ async def _serve(given: Settings, load: Callable[[], Settings]) -> None:
                 await end_task(running)
 
 
-async def _listen(runner: web.AppRunner, settings: Settings) -> Address:
+async def listen(runner: web.AppRunner, settings: Settings) -> Address:
     try:
-        await web.TCPSite(runner, settings.host, settings.port).start()
+        await web.TCPSite(runner, settings.host, settings.port, backlog=BACKLOG).start()
     except OSError as failed:
         raise cannot_listen(settings.host, settings.port, failed) from None
     return Address(settings.host, runner.addresses[0][1])

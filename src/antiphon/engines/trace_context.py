@@ -30,6 +30,8 @@ def set_trace_headers(headers: Mapping[str, str]) -> None:
 
 def headers_to_trace(headers: Mapping[str, str]) -> Mapping[str, str]:
     """Of a request. What is not as it should be is left out: it begins no trace, and breaks no request."""
+    if PARENT not in headers:
+        return NO_TRACE
     parent, state = headers.get(PARENT, "").strip(), headers.get(STATE, "").strip()
     if len(parent) > LONGEST_PARENT or not _PARENT.fullmatch(parent):
         return NO_TRACE

@@ -15,7 +15,7 @@ JSON = "application/json"
 def to_json(value: Any, headers: Mapping[str, str] | None = None) -> web.Response:
     pieces = long_json(value)
     body = msgspec.json.encode(value) if pieces is None else LongJson(pieces)
-    return web.Response(body=body, content_type=JSON, headers=headers)
+    return web.Response(body=body, headers={"Content-Type": JSON, **(headers or {})})
 
 
 class LongJson(Payload):

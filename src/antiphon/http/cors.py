@@ -1,6 +1,6 @@
 """Web pages of other origins: which of them may use the API, and the headers by which browsers know."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from aiohttp import web
 
@@ -13,8 +13,6 @@ EXPOSED = (
 METHODS = "GET, POST, DELETE, OPTIONS"
 # Seconds for which a browser need not ask again.
 PREFLIGHT_LIFETIME = "600"
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class CrossOrigin:
@@ -38,19 +36,17 @@ class CrossOrigin:
         return {"Access-Control-Allow-Origin": origin, "Access-Control-Expose-Headers": EXPOSED, "Vary": "Origin"}
 
     def answers(self, request: web.Request) -> bool:
-        """The request is a browser's question whether a page may send another one."""
-        asks = request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers
-        return asks and self.allows(request.headers.get("Origin"))
+        """This request, an OPTIONS, is a browser's question whether a page may send another one."""
+        return "Access-Control-Request-Method" in request.headers and self.allows(request.headers.get("Origin"))
 
 
 CROSS_ORIGIN = web.AppKey("cross_origin", CrossOrigin)
 
 
-@web.middleware
-async def preflights(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answered before the key is checked: a browser asks without one."""
-    if not request.app[CROSS_ORIGIN].answers(request):
-        return await handler(request)
+def answer_preflight(request: web.Request) -> web.Response | None:
+    """None: it is another request."""
+    if request.method != "OPTIONS" or not request.app[CROSS_ORIGIN].answers(request):
+        return None
     headers = {"Access-Control-Allow-Methods": METHODS, "Access-Control-Max-Age": PREFLIGHT_LIFETIME}
     if asked := request.headers.get("Access-Control-Request-Headers"):
         headers["Access-Control-Allow-Headers"] = asked

@@ -5,13 +5,12 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, Counter, generate_latest
 
 from antiphon.errors import Forbidden, NotFound, StoreUnavailable, Unauthorized
 from antiphon.http.app_keys import GATEWAY, KEYRING
-from antiphon.http.cors import Handler
 from antiphon.http.keyring import ADMIN, Keyring
-from antiphon.http.middlewares import FINISHED, key_of
+from antiphon.http.middlewares import key_of
 from antiphon.http.paths import canonical_path
 from antiphon.http.readiness import READINESS
 from antiphon.http.siblings import SIBLINGS, is_from_sibling
@@ -39,6 +38,8 @@ class Exposed(NamedTuple):
     collector: StateCollector
     # The paths that are also served under other prefixes, and counted as one.
     api: frozenset[str]
+    # By resource, method and status: to look one up by its labels takes longer than to count.
+    counters: dict[tuple[object, str, int], Counter]
 
 
 # Missing: nothing is counted.
@@ -101,22 +102,18 @@ async def _jobs(app: web.Application) -> JobCounts | None:
 # ---- requests --------------------------------------------------------------------------------------------------------
 
 
-@web.middleware
-async def counted(request: web.Request, handler: Handler) -> web.StreamResponse:
-    status = 500
-    try:
-        response = await handler(request)
-        status = response.status
-        return response
-    except asyncio.CancelledError:
-        # The client closed its connection.
-        status = 200 if request.get(FINISHED) else 499
-        raise
-    finally:
-        # What another worker process asks for is counted there.
-        if (exposed := request.app.get(METRICS)) is not None and not is_from_sibling(request):
-            method = request.method if request.method in METHODS else OTHER
-            exposed.instruments.http_requests.labels(_route(request, exposed.api), method, str(status)).inc()
+def count_request(request: web.Request, status: int) -> None:
+    exposed = request.app.get(METRICS)
+    # What another worker process asks for is counted there.
+    if exposed is None or is_from_sibling(request):
+        return
+    method = request.method if request.method in METHODS else OTHER
+    key = request.match_info.route.resource, method, status
+    counter = exposed.counters.get(key)
+    if counter is None:
+        labels = _route(request, exposed.api), method, str(status)
+        counter = exposed.counters[key] = exposed.instruments.http_requests.labels(*labels)
+    counter.inc()
 
 
 def counting_unrouted(instruments: Instruments, answer_error: AnswerError) -> AnswerError:

@@ -1,24 +1,25 @@
-"""Around every request: its id, its key, its headers, its errors as OpenAI's envelope, and one line in the log."""
+"""What every request has: an id, a key, headers of its answer, errors as OpenAI's envelope, and one line in the log."""
 
-import asyncio
 import logging
 import re
 import time
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 from aiohttp import web
+from multidict import CIMultiDict
 
 from antiphon import __version__
 from antiphon.errors import ApiError, RequestTimeout, Unauthorized
 from antiphon.gateway.ids import new_id
 from antiphon.http.app_keys import GATEWAY, KEYRING
-from antiphon.http.cors import CROSS_ORIGIN, Handler
+from antiphon.http.cors import CROSS_ORIGIN
 from antiphon.http.foreign_errors import bug_to_error, foreign_to_error
 from antiphon.http.keyring import ADMIN
 from antiphon.http.rate_headers import rate_headers
-from antiphon.logs import log
+from antiphon.logs import log, logger
 from antiphon.transport import cut_off
 
 REQUEST_ID = web.RequestKey("request_id", str)
@@ -43,29 +44,25 @@ PAGE, PAGE_FILES = "/", "/inspector/page/"
 INSPECTOR = "/inspector/"
 
 
-@web.middleware
-async def identified(request: web.Request, handler: Handler) -> web.StreamResponse:
-    began = _identify(request)
-    status = 499
-    try:
-        response = await handler(request)
-        status = response.status
-        return response
-    except asyncio.CancelledError:
-        # The client closed its connection.
-        status = 200 if request.get(FINISHED) else 499
-        raise
-    finally:
-        log(
-            "request",
-            level=logging.DEBUG if is_quiet(request.path) else logging.INFO,
-            request_id=request[REQUEST_ID],
-            method=request.method,
-            path=request.path,
-            status=status,
-            seconds=round(time.perf_counter() - began, 4),
-            **request[LOGGED],
-        )
+def log_request(request: web.BaseRequest, status: int) -> None:
+    if not logger.isEnabledFor(logging.INFO):
+        return
+    log(
+        "request",
+        level=logging.DEBUG if is_quiet(request.path) else logging.INFO,
+        request_id=request[REQUEST_ID],
+        method=request.method,
+        path=request.path,
+        status=status,
+        seconds=round(time.perf_counter() - request[BEGAN], 4),
+        **request[LOGGED],
+    )
+
+
+def add_to_log(request: web.BaseRequest, members: Callable[[], Mapping[str, Any]]) -> None:
+    """To the line about the request. `members` is called only if that line will be written."""
+    if logger.isEnabledFor(logging.INFO):
+        request[LOGGED].update(members())
 
 
 def is_quiet(path: str) -> bool:
@@ -73,41 +70,33 @@ def is_quiet(path: str) -> bool:
     return path in OPEN_PATHS or path.startswith(INSPECTOR)
 
 
-def _identify(request: web.BaseRequest) -> float:
-    """Returns when the request began."""
-    given = request.headers.get("x-request-id", "")
-    request[REQUEST_ID] = given if _SANE_ID.fullmatch(given) else new_id("req")
+def identify(request: web.BaseRequest) -> None:
+    given = request.headers.get("x-request-id")
+    request[REQUEST_ID] = given if given is not None and _SANE_ID.fullmatch(given) else new_id("req")
     request[LOGGED] = {}
-    request[BEGAN] = began = time.perf_counter()
-    return began
+    request[FINISHED] = False
+    request[BEGAN] = time.perf_counter()
 
 
-async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """To every answer, when its headers are sent: to streams, WebSockets and errors too."""
-    request[STARTED] = response
-    response.headers["Server"] = SERVER
-    response.headers["x-request-id"] = request[REQUEST_ID]
-    response.headers["openai-processing-ms"] = str(round((time.perf_counter() - request[BEGAN]) * 1000))
-    response.headers.update(request.app[CROSS_ORIGIN].headers(request.headers.get("Origin")))
-    if (owner := request.get(OWNER)) is not None:
-        response.headers.update(rate_headers(request.app[GATEWAY].admission.rate(owner)))
+def set_headers(request: web.Request, headers: CIMultiDict[str]) -> None:
+    """Of every answer, when its headers are sent: of streams, WebSockets and errors too."""
+    headers["Server"] = SERVER
+    headers["x-request-id"] = request[REQUEST_ID]
+    headers["openai-processing-ms"] = str(round((time.perf_counter() - request[BEGAN]) * 1000))
+    app = request.app
+    if cross_origin := app[CROSS_ORIGIN].headers(request.headers.get("Origin")):
+        headers.update(cross_origin)
+    if (owner := request.get(OWNER)) is not None and (rate := app[GATEWAY].admission.rate(owner)) is not None:
+        headers.update(rate_headers(rate))
 
 
-@web.middleware
-async def enveloped(request: web.Request, handler: Handler) -> web.StreamResponse:
-    try:
-        return await handler(request)
-    except ApiError as error:
-        answer = error
-    except ConnectionError:
-        # The client closed its connection while it was being answered.
-        raise asyncio.CancelledError from None
-    except Exception as foreign:
-        answer = foreign_to_error(foreign, request) or _report_bug(foreign, request[REQUEST_ID])
-    request[LOGGED]["error"] = answer.code or answer.kind
+def answer_failed(request: web.Request, failure: Exception) -> web.StreamResponse:
+    error = failure if isinstance(failure, ApiError) else foreign_to_error(failure, request)
+    error = error or _report_bug(failure, request[REQUEST_ID])
+    request[LOGGED]["error"] = error.code or error.kind
     started: web.StreamResponse | None = request.get(STARTED)
     if started is None:
-        return error_to_answer(answer)
+        return error_to_answer(error)
     # Nothing but the rest of a body may follow its head.
     if request.transport is not None:
         cut_off(request.transport, started)
@@ -121,7 +110,7 @@ def _report_bug(bug: BaseException | None, request_id: str) -> ApiError:
 
 def answer_unrouted(request: web.BaseRequest, error: BaseException | None) -> web.Response:
     """What no route has seen: it is not HTTP, or aiohttp rejects it before the middlewares."""
-    _identify(request)
+    identify(request)
     request_id: str = request[REQUEST_ID]
     answer = foreign_to_error(error, request) or _report_bug(error, request_id)
     log("bad_request", request_id=request_id, status=answer.status, error=answer.code or answer.kind)
@@ -131,13 +120,8 @@ def answer_unrouted(request: web.BaseRequest, error: BaseException | None) -> we
     return response
 
 
-@web.middleware
-async def authenticated(request: web.Request, handler: Handler) -> web.StreamResponse:
-    request[OWNER] = "" if _is_open(request.path) else await owner_of_key(request)
-    return await handler(request)
-
-
-def _is_open(path: str) -> bool:
+def is_open(path: str) -> bool:
+    """Whether it is served without a key."""
     return path in OPEN_PATHS or path == PAGE or path.startswith(PAGE_FILES)
 
 

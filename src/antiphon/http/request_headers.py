@@ -15,15 +15,18 @@ A browser runs code of strangers on the user's machine, where it can reach the g
 
 import ipaddress
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from aiohttp import web
 
 from antiphon.errors import Forbidden, UnsupportedMediaType
-from antiphon.http.cors import CROSS_ORIGIN, Handler
+from antiphon.http.cors import CROSS_ORIGIN
 from antiphon.http.middlewares import INSPECTOR, PAGE_FILES
 from antiphon.http.paths import is_upload
 
 ALL_HOSTS = "*"
+# How many values of `Host` are remembered, and whether they are allowed.
+REMEMBERED = 256
 # Names that mean this machine wherever they are looked up, and the one that containers have for the machine they run on.
 LOCAL_NAMES = frozenset({"localhost", "host.docker.internal"})
 # Says nothing but that the server runs. Health checks send whichever name or address they have for it.
@@ -44,11 +47,16 @@ class AllowedHosts:
     def __init__(self, names: Iterable[str], needed: Callable[[], bool]) -> None:
         self._names = LOCAL_NAMES.union(map(host_to_name, names))
         self._needed = needed
+        # Clients send the same few. To find out whether one is an address takes longer than the rest of HTTP.
+        self._knows = lru_cache(REMEMBERED)(self._is_known)
 
     def allows(self, host: str) -> bool:
         if not host or not self._needed() or ALL_HOSTS in self._names:
             # Without the header: every browser sends it.
             return True
+        return self._knows(host)
+
+    def _is_known(self, host: str) -> bool:
         name = host_to_name(host)
         return name in self._names or name.endswith(".localhost") or _is_address(name)
 
@@ -75,15 +83,17 @@ def _is_address(name: str) -> bool:
 ALLOWED_HOSTS = web.AppKey("allowed_hosts", AllowedHosts)
 
 
-@web.middleware
-async def checked(request: web.Request, handler: Handler) -> web.StreamResponse:
+def check_headers(request: web.Request) -> None:
+    headers = request.headers
     if request.path not in FOR_ANYBODY:
         _check_host(request)
-        _check_origin(request)
-        _check_site(request)
-        _check_type(request)
-    _check_coding(request)
-    return await handler(request)
+        if "Origin" in headers or "Sec-Fetch-Site" in headers:
+            # A page sends it.
+            _check_origin(request)
+            _check_site(request)
+            _check_type(request)
+    if "Content-Encoding" in headers:
+        _check_coding(headers["Content-Encoding"])
 
 
 def _check_host(request: web.Request) -> None:
@@ -115,16 +125,9 @@ def is_private(path: str) -> bool:
     return path.startswith(INSPECTOR) and not path.startswith(PAGE_FILES)
 
 
-async def protect(request: web.Request, response: web.StreamResponse) -> None:
-    """When the headers of an answer are sent."""
-    if is_private(request.path):
-        response.headers.update(PRIVATE)
-
-
 def _check_type(request: web.Request) -> None:
-    by_page = "Origin" in request.headers or "Sec-Fetch-Site" in request.headers
     is_upload_of_page = "Origin" in request.headers and is_upload(request.method, request.path)
-    if by_page and request.method == "POST" and request.body_exists and not is_upload_of_page and not _is_json(request):
+    if request.method == "POST" and request.body_exists and not is_upload_of_page and not _is_json(request):
         raise UnsupportedMediaType("A web page must send JSON, with `Content-Type: application/json`.")
 
 
@@ -133,8 +136,7 @@ def _is_json(request: web.Request) -> bool:
     return kind == "application/json" or kind.endswith("+json")
 
 
-def _check_coding(request: web.Request) -> None:
-    coding = request.headers.get("Content-Encoding", "")
+def _check_coding(coding: str) -> None:
     if coding.strip().lower() not in CODINGS:
         raise UnsupportedMediaType(
             f"Unknown Content-Encoding: {coding[:100]!r} must be one of: gzip, deflate, identity.",

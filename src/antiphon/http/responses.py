@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
+from functools import partial
 
 from aiohttp import web
 
@@ -19,7 +20,7 @@ from antiphon.gateway.sinks import EncodedSink, NoSink
 from antiphon.http.answers import notice_header, to_json
 from antiphon.http.app_keys import GATEWAY, TRANSPORT
 from antiphon.http.bodies import read_body
-from antiphon.http.middlewares import FINISHED, LOGGED, OWNER
+from antiphon.http.middlewares import FINISHED, LOGGED, OWNER, add_to_log
 from antiphon.http.views import ALL_AS_STORED, View
 from antiphon.store.records import Record
 from antiphon.wire.responses import CompactedResponse
@@ -39,7 +40,7 @@ async def create(request: web.Request) -> web.StreamResponse:
                 return await _stream(request, run, gateway.heartbeat)
             return await _answer_whole(run)
         finally:
-            request[LOGGED].update(run_summary(run))
+            add_to_log(request, partial(run_summary, run))
 
 
 async def compact(request: web.Request) -> web.StreamResponse:
@@ -53,7 +54,7 @@ async def compact(request: web.Request) -> web.StreamResponse:
         try:
             await _run_whole(run)
         finally:
-            request[LOGGED].update(run_summary(run))
+            add_to_log(request, partial(run_summary, run))
     response = run.response
     if response.incomplete_details is not None:
         # Half a summary would be taken for a whole one.

@@ -7,6 +7,7 @@ session. Both share the connections of clients (`connections`).
 
 from antiphon.transport.choice import choose, make_session, transport_of
 from antiphon.transport.connections import (
+    BACKLOG,
     LINGER,
     AnswerError,
     BadBody,
@@ -34,6 +35,7 @@ from antiphon.transport.plain.client import next_piece
 from antiphon.transport.websocket import Socket
 
 __all__ = [
+    "BACKLOG",
     "LINGER",
     "Answer",
     "AnswerError",
