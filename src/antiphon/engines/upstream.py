@@ -226,6 +226,11 @@ class Engine:
         return self.knowledge.models
 
     @property
+    def slots(self) -> int | None:
+        """How many requests it processes at once, by what it reports; None: it does not say, or takes any number."""
+        return max((model.slots for model in self.models if model.slots is not None), default=None)
+
+    @property
     def chat_template(self) -> str | None:
         return self._options.chat_template
 
