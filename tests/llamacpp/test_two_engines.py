@@ -1,4 +1,4 @@
-"""Two real llama.cpp engines: the conversations of a gateway find their prompts in the caches, because they stay where they are."""
+"""Two real llama.cpp engines: conversations find their prompts in the caches, because they stay where they are."""
 
 import asyncio
 import random

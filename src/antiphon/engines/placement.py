@@ -1,9 +1,9 @@
 """In which order the engines are tried for a request: consistent hashing with bounded loads.
 
 Each key has an order of the engines of its own, by rendezvous hashing: all gateways find the same one, and an engine that goes
-moves nobody's keys but its own. The first engine in that order gets the request, unless it has more than its share of all
-requests, and no free slot: then the next one that has not. So a key that many clients use cannot drown one engine, and a key whose engine was
-busy for a moment returns to it. (Mirrokni, Thorup, Zadimoghaddam: Consistent Hashing with Bounded Loads, 2016.)
+moves nobody's keys but its own. The first engine in that order gets the request, unless it has no free slot and more than its
+share of all requests: then the next one that is not so busy. So a key that many clients use cannot drown one engine, and a key
+whose engine was busy for a moment returns to it. (Mirrokni, Thorup, Zadimoghaddam: Consistent Hashing with Bounded Loads.)
 """
 
 import hashlib
