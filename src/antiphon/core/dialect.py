@@ -192,6 +192,8 @@ class Dialect:
     vision: tuple[Lookup, ...] = ()
     # Where it is how many requests are processed at once.
     slots: tuple[Lookup, ...] = ()
+    # Where it reports no slots: how many requests it processes at once without making one another wait much.
+    room: int = 1
     # Where the number of its parameters is.
     parameters: tuple[Lookup, ...] = ()
     version: tuple[Lookup, ...] = ()

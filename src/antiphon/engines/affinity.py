@@ -6,8 +6,7 @@ nothing of a client to a router, it fits into a header, and nobody gets beside a
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, islice
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -24,33 +23,26 @@ LEADING_LENGTH = 4096
 
 def affinity_key(request: CreateResponse, history: Sequence[Mapping[str, Any]], owner: str) -> str:
     """The same for every request of a conversation. `history`: the stored items before the request's own."""
-    digest = hashlib.blake2b(_to_bytes(owner), digest_size=16)
-    for part in _parts(request, history):
-        digest.update(b"\0")
-        digest.update(_to_bytes(part))
-    return digest.hexdigest()
-
-
-def _parts(request: CreateResponse, history: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if request.prompt_cache_key:
-        yield from ("key", request.prompt_cache_key)
+        parts = [owner, "key", request.prompt_cache_key]
     elif (conversation := conversation_of(request)) is not None:
-        yield from ("conversation", conversation)
+        parts = [owner, "conversation", conversation]
     else:
-        yield from ("beginning", (request.instructions or "")[:LEADING_LENGTH])
-        yield from _beginning(history, request)
+        parts = [owner, "beginning", (request.instructions or "")[:LEADING_LENGTH]]
+        _add_beginning(parts, history or request_to_items(request))
+    return hashlib.blake2b("\0".join(parts).encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
-def _beginning(history: Sequence[Mapping[str, Any]], request: CreateResponse) -> Iterator[str]:
+def _add_beginning(parts: list[str], items: Sequence[Mapping[str, Any]]) -> None:
     """Nothing of an answer: the first turn has none yet."""
-    for at, item in enumerate(islice(chain(history, request_to_items(request)), LEADING_ITEMS)):
+    for at, item in enumerate(items[:LEADING_ITEMS]):
         role = item.get("role")
-        if role in ("system", "developer"):
-            yield _text(item)
+        if role == "system" or role == "developer":
+            parts.append(_text(item))
             continue
         # Without a message before it, a history begins with something else, such as a compaction.
         if role == "user" or not at:
-            yield _text(item)
+            parts.append(_text(item))
         return
 
 
@@ -59,7 +51,7 @@ def _text(item: Mapping[str, Any]) -> str:
     content = item.get("content") or item.get("encrypted_content") or ""
     if isinstance(content, str):
         return content[:LEADING_LENGTH]
-    parts = islice(content, LEADING_ITEMS) if isinstance(content, list) else ()
+    parts = content[:LEADING_ITEMS] if isinstance(content, list) else ()
     return "".join(str(_part_value(part))[:LEADING_LENGTH] for part in parts)[:LEADING_LENGTH]
 
 
@@ -67,10 +59,6 @@ def _part_value(part: Any) -> Any:
     if not isinstance(part, dict):
         return ""
     return next((part[name] for name in ("text", "image_url", "file_id", "file_url", "file_data") if part.get(name)), "")
-
-
-def _to_bytes(text: str) -> bytes:
-    return text.encode(errors="surrogatepass")
 
 
 def routing_headers(key: str) -> Mapping[str, str]:

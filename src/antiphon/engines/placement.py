@@ -1,9 +1,9 @@
 """In which order the engines are tried for a request: consistent hashing with bounded loads.
 
 Each key has an order of the engines of its own, by rendezvous hashing: all gateways find the same one, and an engine that goes
-moves nobody's keys but its own. The first engine in that order gets the request, unless it has more than its share of all
-requests: then the next one that has not. So a key that many clients use cannot drown one engine, and a key whose engine was
-busy for a moment returns to it. (Mirrokni, Thorup, Zadimoghaddam: Consistent Hashing with Bounded Loads, 2016.)
+moves nobody's keys but its own. The first engine in that order gets the request, unless it has no free slot and more than its
+share of all requests: then the next one that is not so busy. So a key that many clients use cannot drown one engine, and a key
+whose engine was busy for a moment returns to it. (Mirrokni, Thorup, Zadimoghaddam: Consistent Hashing with Bounded Loads.)
 """
 
 import hashlib
@@ -25,11 +25,12 @@ class PlacementOptions:
 DEFAULT_PLACEMENT = PlacementOptions()
 
 
-def order_of(key: str, names: Sequence[str], loads: Sequence[int], bound: float) -> list[int]:
-    """The engines by their index, the best for this key first. Those above the bound come last, the least busy first."""
+def order_of(key: str, names: Sequence[str], loads: Sequence[int], rooms: Sequence[int], bound: float) -> list[int]:
+    """The engines by their index, the best for this key first. Those above the bound come last, the least busy first. `rooms`:
+    how many requests each of them processes at once; with fewer it is never above the bound."""
     most = most_requests(loads, bound)
     preferred = sorted(range(len(names)), key=lambda at: _rendezvous(key, names[at]), reverse=True)
-    return sorted(preferred, key=lambda at: 0 if loads[at] < most else loads[at])
+    return sorted(preferred, key=lambda at: 0 if loads[at] < max(most, rooms[at]) else loads[at])
 
 
 def least_busy(loads: Sequence[int], turn: int) -> list[int]:
@@ -39,8 +40,8 @@ def least_busy(loads: Sequence[int], turn: int) -> list[int]:
 
 
 def most_requests(loads: Sequence[int], bound: float) -> int:
-    """How many requests an engine may have with one more: its share of all of them, times the bound. One or two more than the
-    least busy one has are always allowed: among few requests a share says nothing, and a cold cache costs more."""
+    """How many requests an engine may have with one more: its share of all of them, times the bound. Two more than the least
+    busy one has are always allowed: among few requests a share says nothing, and a cold cache costs more."""
     return max(math.ceil(bound * (sum(loads) + 1) / len(loads)), min(loads) + 2)
 
 

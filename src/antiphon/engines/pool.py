@@ -163,7 +163,8 @@ class Pool:
             return engines
         loads = [self.loads.load_of(engine) for engine in engines]
         if key is not None and self.placement.affinity:
-            order = order_of(key, [engine.root for engine in engines], loads, self.placement.load_bound)
+            names, rooms = [engine.root for engine in engines], [engine.slots or engine.dialect.room for engine in engines]
+            order = order_of(key, names, loads, rooms, self.placement.load_bound)
         else:
             order = least_busy(loads, next(self._round_robin))
         return sorted((engines[at] for at in order), key=lambda engine: (engine.unhealthy is not None, self.is_full(engine)))

@@ -239,6 +239,11 @@ class Engine:
         return self.knowledge.models
 
     @property
+    def slots(self) -> int | None:
+        """How many requests it processes at once, by what it reports; None: it does not say, or takes any number."""
+        return max((model.slots for model in self.models if model.slots is not None), default=None)
+
+    @property
     def chat_template(self) -> str | None:
         return self._options.chat_template
 
@@ -358,14 +363,13 @@ class Engine:
         return Refused(error, may_pass=True)
 
     def _open_chat_endpoint(self) -> Endpoint:
-        options, root = self._options, urlsplit(self.root)
-        named = root if self.host is None else root._replace(netloc=self.host)
+        options = self._options
         chosen = EndpointOptions(
-            named.geturl() + "/v1/chat/completions",
+            self.root + "/v1/chat/completions",
             self._headers,
             options.connect_timeout,
             options.first_byte_timeout,
-            address=None if self.host is None else root.hostname,
+            self.server_name,
         )
         return transport_of(self._session).open_endpoint(self._session, chosen)
 

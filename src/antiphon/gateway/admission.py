@@ -278,6 +278,9 @@ class Admission:
         # Called when an owner that had no free place has one again.
         self.when_freed: Callable[[], None] = lambda: None
 
+    def seat(self, owner: str, *, patient: bool = False) -> "EngineSeat":
+        return EngineSeat(self, owner, patient=patient)
+
     def change(self, limits: AdmissionLimits) -> None:
         """From now on. What runs and waits goes on."""
         self.limits, now = limits, self.now()
@@ -331,7 +334,7 @@ class Admission:
     async def entered(self, owner: str) -> AsyncIterator[EngineSeat]:
         """Counts a request, and gives it a place while it is answered."""
         self.count(owner)
-        place, seat = self.enter(owner), EngineSeat(self, owner)
+        place, seat = self.enter(owner), self.seat(owner)
         try:
             yield seat
         finally:
@@ -386,7 +389,7 @@ class Admission:
     def _places_at(self, engine: Engine) -> int | None:
         """How many requests the engine gets at once."""
         most = self.limits.engine_requests
-        return most if not isinstance(most, str) else slots_of(engine)
+        return most if not isinstance(most, str) else engine.slots
 
     def is_full(self, engine: Engine) -> bool:
         """The next request for this engine would have to wait."""
@@ -396,11 +399,6 @@ class Admission:
         """The requests of this gateway that the engine has, those that wait for it here, and those that are about to."""
         queue = self.engine_queue(engine)
         return queue.running + queue.waiting + queue.intended
-
-
-def slots_of(engine: Engine) -> int | None:
-    """How many requests the engine processes at once, by what it reports; None: it does not say, or takes any number."""
-    return max((model.slots for model in engine.models if model.slots is not None), default=None)
 
 
 class EngineQueue(FairQueue[QueuePlace]):

@@ -23,7 +23,7 @@ from antiphon.engines.affinity import affinity_key
 from antiphon.engines.pool import Pool
 from antiphon.engines.upstream import Engine
 from antiphon.errors import ApiError, EngineUnavailable, InvalidRequest
-from antiphon.gateway.admission import Admission, EngineSeat
+from antiphon.gateway.admission import Admission
 from antiphon.gateway.client_protocol import PROTOCOLS, RESPONSES, ClientProtocol
 from antiphon.gateway.deadlines import in_time
 from antiphon.gateway.equipment import Equipment
@@ -217,7 +217,7 @@ class Gateway:
             recording = self._make_recording(read, is_as_sent=is_as_sent)
         elif self._may_record is not None:
             arrival = arrival._replace(is_recorded=False)
-        seat = EngineSeat(self.admission, recorder.owner, patient=bool(read.request.background))
+        seat = self.admission.seat(recorder.owner, patient=bool(read.request.background))
         try:
             key = affinity_key(read.request, history, recorder.owner)
             chosen = await self.pool.choose(read.request.model, key)
