@@ -23,7 +23,7 @@ from antiphon.engines.affinity import affinity_key, routing_headers
 from antiphon.engines.pool import Pool
 from antiphon.engines.upstream import Engine
 from antiphon.errors import ApiError, EngineUnavailable, InvalidRequest
-from antiphon.gateway.admission import Admission, EngineSeat
+from antiphon.gateway.admission import Admission, OwnerPlace
 from antiphon.gateway.client_protocol import PROTOCOLS, RESPONSES, ClientProtocol
 from antiphon.gateway.deadlines import in_time
 from antiphon.gateway.equipment import Equipment
@@ -123,7 +123,8 @@ class Gateway:
         """Reads a request and prepares its run; no engine has been asked yet. `headers`: for observers."""
         arrival = arrive(body, owner, "compact" if compact else protocol.channel, headers)
         async with self._refusals_shown(arrival):
-            self.admission.count(owner)
+            if (counting := self.admission.count(owner)) is not None:
+                await counting
             async with self._admitted(owner) as admitted:
                 read = await self.read(arrival, protocol)
                 request = read.request
@@ -141,7 +142,8 @@ class Gateway:
         """Like `begin`, but a background response is put into the queue."""
         arrival = arrive(body, owner, "http", headers)
         async with self._refusals_shown(arrival):
-            self.admission.count(owner)
+            if (counting := self.admission.count(owner)) is not None:
+                await counting
             if await self.aside(partial(asks_for_background, body), owner, large=len(body) >= LARGE_BODY):
                 read = await self.read(arrival)
                 return await self._enqueue(read, self.recorder_of(read.request, owner))
@@ -178,7 +180,8 @@ class Gateway:
     async def _admitted(self, owner: str) -> AsyncIterator[Callable[[ResponseRun], ResponseRun]]:
         """A place among the responses of an owner, before anything is read: who is refused costs the others no time. The run
         that it is given to leaves it at its end."""
-        place = self.admission.enter(self.owners.current(owner))
+        entering = self.admission.enter(self.owners.current(owner))
+        place = entering if isinstance(entering, OwnerPlace) else await entering
 
         def give(run: ResponseRun) -> ResponseRun:
             run.place = place
@@ -239,7 +242,7 @@ class Gateway:
             observers = make_observers(self._observers, arrival)
             if recording is not None:
                 tell(observers, "recorded", recording)
-            seat = EngineSeat(self.admission, recorder.owner, patient=exchange.response.background)
+            seat = self.admission.seat(recorder.owner, patient=exchange.response.background)
             return ResponseRun(
                 exchange,
                 chosen.engines,

@@ -45,7 +45,7 @@ def _engine(gateway: Gateway, engine: Engine) -> dict[str, Any]:
         "ready": engine.ready,
         "why_not": None if engine.ready else why_not_ready(engine),
         "running": queue.running,
-        "waiting": queue.waiting,
+        "waiting": gateway.admission.waiting(engine),
         # It lists none, and serves any that a request names.
         "any_model": engine.knowledge.takes_any_model,
         "models": [_model(gateway, engine, model) for model in models],

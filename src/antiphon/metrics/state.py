@@ -36,8 +36,8 @@ def engine_states(gateway: Gateway) -> tuple[EngineState, ...]:
 
 def _state(engine: Engine, gateway: Gateway) -> EngineState:
     queue = gateway.admission.engine_queue(engine)
-    version = engine.version or ""
-    return EngineState(engine.root, engine.dialect.name, version, engine.ready, queue.running, queue.waiting)
+    version, waiting = engine.version or "", gateway.admission.waiting(engine)
+    return EngineState(engine.root, engine.dialect.name, version, engine.ready, queue.running, waiting)
 
 
 # The metric, what it says, and the member of the state.

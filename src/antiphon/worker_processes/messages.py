@@ -104,5 +104,20 @@ class Answer(Struct, frozen=True, tag=True):
     result: Any = None
 
 
-ToWorker: TypeAlias = Start | Members | Stop | Reload | Woken | EngineMoved | EngineLost | Answer | Note
+class Refusal(Struct, frozen=True):
+    """The answer to a question for a place that is refused: the name of the error, and what it says."""
+
+    error: str
+    message: str
+    retry_after: float | None
+
+
+class Full(Struct, frozen=True, tag=True):
+    """The keys that may begin no further background response now, and the addresses of engines without a free place."""
+
+    owners: tuple[str, ...]
+    engines: tuple[str, ...]
+
+
+ToWorker: TypeAlias = Start | Members | Stop | Reload | Woken | EngineMoved | EngineLost | Answer | Full
 ToSupervisor: TypeAlias = Ready | Failed | Counts | Woken | Ask | Note

@@ -108,7 +108,7 @@ class Supervisor:
         self._shutdown_timeout = settings.shutdown_timeout
         # The counts of processes that have ended.
         self._departed = b""
-        self._limits = SharedLimits(settings)
+        self._limits = SharedLimits(settings, self._broadcast)
         self._watching: set[asyncio.Task[None]] = set()
 
     @property

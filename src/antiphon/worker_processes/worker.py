@@ -38,8 +38,8 @@ from antiphon.worker_processes.messages import (
     EngineLost,
     EngineMoved,
     Failed,
+    Full,
     Members,
-    Note,
     Ready,
     Reload,
     Start,
@@ -50,6 +50,9 @@ from antiphon.worker_processes.messages import (
 from antiphon.worker_processes.questions import Questions
 from antiphon.worker_processes.row_numbers import RowNumbers
 from antiphon.worker_processes.shared_admission import SharedAdmission
+
+# Connections that may wait to be accepted; the system has a limit of its own.
+BACKLOG = 4096
 
 
 def main() -> None:
@@ -101,7 +104,7 @@ class Worker:
         url = settings.store or default_url(data_directory(settings))
         async with make_session(settings.transport) as session, open_store(url, relay=self._relay) as store:
             numbers = RowNumbers(Path(start.path).with_name("rows"))
-            part = WorkerPart(self._siblings, self._make_admission, numbers.next, sweeps=start.slot == 0)
+            part = WorkerPart(self._siblings, self._make_admission, numbers.next, start.slot, sweeps=start.slot == 0)
             app = make_app(settings, session, store, self._embedded, part=part)
             engine = app[GATEWAY].pool.engines[-1] if self._embedded is not None else None
             reloader = Reloader(Running(app, session, engine), given, refuse_to_be_open)
@@ -140,7 +143,7 @@ class Worker:
 
     async def _listen(self, runner: web.AppRunner, settings: Settings) -> Address:
         for descriptor in self._start.listening:
-            await web.SockSite(runner, socket.socket(fileno=descriptor)).start()
+            await web.SockSite(runner, socket.socket(fileno=descriptor), backlog=BACKLOG).start()
         port = int(runner.addresses[0][1])
         await web.SockSite(runner, bind_private(Path(self._start.path))).start()
         return Address(settings.host, port)
@@ -169,9 +172,8 @@ class Worker:
                 self._relay.receive(topic)
             case Answer() as answer:
                 self._questions.answered(answer)
-            case Note() as note:
-                if self._admission is not None:
-                    self._admission.noted(note)
+            case Full() as full if self._admission is not None:
+                self._admission.inform(full)
             case Reload():
                 self._reloading.set()
             case EngineMoved(url=url) if self._embedded is not None:
