@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest_asyncio
-from support.engine import MockEngine, call, text
+from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest
 from support.kernels import ScriptedKernels, interpreting
 
@@ -32,6 +32,10 @@ async def workers(engine: MockEngine, tmp_path: Path) -> AsyncIterator[tuple[Gat
             started.append(await stack.enter_async_context(interpreting(engine, ScriptedKernels(), tmp_path, **options)))
             siblings[1 - slot].others = (Sibling(slot, os.getpid(), str(tmp_path / str(slot))),)
         yield started[0], started[1]
+
+
+def coded(number: int) -> Any:
+    return answer(call("python", f'{{"code": "{number}"}}', id=f"call_{number}"), finish="tool_calls")
 
 
 async def made(gateway: GatewayUnderTest, name: str) -> str:
@@ -77,7 +81,7 @@ async def test_a_response_runs_where_its_container_is(
 ) -> None:
     first, second = workers
     there = await made(second, "there")
-    engine.will(call("code_interpreter", '{"code": "1"}'), text("Done"))
+    engine.will(coded(1), text("Done"))
     status, response = await first.post({"input": "Hi", "tools": [NAMED | {"container": there}]})
     assert (status, response["status"]) == (200, "completed"), response
     assert response["output"][0]["container_id"] == there
@@ -87,7 +91,7 @@ async def test_a_conversation_keeps_its_container_whichever_process_it_reaches(
     workers: tuple[GatewayUnderTest, GatewayUnderTest], engine: MockEngine
 ) -> None:
     first, second = workers
-    engine.will(call("code_interpreter", '{"code": "1"}'), text("One"), call("code_interpreter", '{"code": "2"}'), text("Two"))
+    engine.will(coded(1), text("One"), coded(2), text("Two"))
     _, one = await second.post({"input": "Hi", "tools": [AUTO]})
     _, two = await first.post({"input": "More", "tools": [AUTO], "previous_response_id": one["id"]})
     assert two["output"][0]["container_id"] == one["output"][0]["container_id"]

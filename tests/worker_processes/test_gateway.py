@@ -6,12 +6,13 @@ import re
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
-from support.commands import ANTIPHON, bare_environment
+from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine, Writer, chunk, text
 from support.streams import check_stream, parse
 from support.worker_gateway import described, worker_gateway
@@ -242,3 +243,30 @@ def test_memory_cannot_be_shared() -> None:
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", env=bare_environment())
     assert done.returncode == 2
     assert "memory: cannot be shared by 2 worker processes" in done.stderr
+
+
+def test_a_store_that_cannot_be_opened_is_reported_once() -> None:
+    command = [
+        *ANTIPHON,
+        "--workers",
+        "2",
+        "--port",
+        "0",
+        "--upstream",
+        "http://127.0.0.1:1",
+        "--store",
+        "sqlite:/proc/none/x.db",
+    ]
+    done = subprocess.run([*ANTIPHON, *options], capture_output=True, text=True, encoding="utf-8", env=bare_environment())
+    assert done.returncode == 2
+    assert "antiphon: cannot open /proc/none/x.db" in done.stderr
+    assert done.stderr.count("cannot open") == 1
+
+
+async def test_a_single_process_says_what_to_do_instead_of_a_restart(engine: MockEngine, tmp_path: Path) -> None:
+    data = {"ANTIPHON_DATA_DIR": str(tmp_path)}
+    async with served("--port", "0", "--upstream", engine.url, **data) as (process, _):
+        run = partial(subprocess.run, capture_output=True, text=True, encoding="utf-8", env=bare_environment(**data))
+        done = await asyncio.to_thread(run, [*ANTIPHON, "restart"])
+    assert done.returncode == 2
+    assert f"is a single process, which cannot be replaced without a pause. Stop it (kill {process.pid}" in done.stderr

@@ -7,14 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.app import make_app
+from antiphon.embedded.shared import SharedEngineProcess
+from antiphon.http.app_keys import GATEWAY
 from antiphon.metrics.merging import merge, merge_departed
+from antiphon.settings import Settings
 from antiphon.store import open_store
 from antiphon.store.records import Record
 from antiphon.store.wakeups import WakeupRelay
+from antiphon.transport import make_session
 from antiphon.worker_processes.channel import Channel
 from antiphon.worker_processes.listening import bind_private, bind_slots
 from antiphon.worker_processes.messages import Counts, Ready, ToSupervisor, Woken
 from antiphon.worker_processes.row_numbers import RowNumbers
+from antiphon.worker_processes.worker import share_of
 
 # More than twice the interval at which a store is looked at without a wakeup: who waits for that runs into the timeout.
 NEVER = 3600.0
@@ -85,6 +91,25 @@ async def test_a_follower_in_another_process_is_woken_without_waiting_for_a_poll
             await one.enqueue(record, b"{}")
             async with asyncio.timeout(60):
                 await jobs.wait()
+
+
+def test_places_are_divided_among_the_processes() -> None:
+    shares = [share_of(Settings(background_workers=3), slot, 2) for slot in range(2)]
+    assert [share.background_workers for share in shares] == [2, 1]
+    assert [share.containers.most for share in shares] == [16, 16]
+    assert share_of(Settings(background_workers=1), 1, 2).background_workers == 0
+
+
+async def test_the_embedded_engine_of_the_supervisor_is_one_like_any_other() -> None:
+    shared = SharedEngineProcess("smollm2", "http://127.0.0.1:1", "key")
+    async with make_session() as session, open_store("memory:") as store:
+        app = make_app(Settings(seal_key="x"), session, store, shared)
+        [engine] = app[GATEWAY].pool.engines
+        assert (engine.root, [model.id for model in engine.models]) == ("http://127.0.0.1:1", [shared.alias])
+        shared.moved("http://127.0.0.1:2")
+        assert engine.root == "http://127.0.0.1:2"
+        shared.lost()
+        assert not engine.ready
 
 
 # ---- metrics ---------------------------------------------------------------------------------------------------------

@@ -17,6 +17,8 @@ class Start(Struct, frozen=True, tag=True, kw_only=True):
     """The first message: what the process is to serve. It reads the settings itself, so a new one has new settings."""
 
     slot: int
+    # How many there are.
+    workers: int
     # As on the command line, where they are seen by nobody else.
     flags: dict[str, Any]
     config: str | None

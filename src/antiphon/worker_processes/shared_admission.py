@@ -55,7 +55,9 @@ class SharedAdmission(Admission):
 
     async def _count(self, owner: str) -> None:
         said = await self.ask("count", owner)
-        self._said[owner] = RateState(*said), self.now()
+        # Nothing, if the limit has just been removed.
+        if said is not None:
+            self._said[owner] = RateState(*said), self.now()
 
     def rate(self, owner: str) -> RateState | None:
         if self._shared.requests_per_minute is None or owner not in self._said:

@@ -82,6 +82,18 @@ async def _work(end: socket.socket) -> None:
         sys.exit(2)
 
 
+def share_of(settings: Settings, slot: int, workers: int) -> Settings:
+    """Places that need no other process to be counted are divided: so many background responses run, and so many containers
+    are there, as in a single process."""
+    containers = structs.replace(settings.containers, most=max(1, _part(settings.containers.most, slot, workers)))
+    background = _part(settings.background_workers, slot, workers)
+    return structs.replace(settings, background_workers=background, containers=containers)
+
+
+def _part(places: int, slot: int, workers: int) -> int:
+    return places // workers + (slot < places % workers)
+
+
 class Worker:
     def __init__(self, channel: Channel[ToWorker], start: Start, config: Path | None) -> None:
         self._channel = channel
@@ -100,7 +112,9 @@ class Worker:
 
     async def serve(self, given: Settings) -> None:
         start = self._start
-        settings = structs.replace(given, upstream=start.found) if start.found else given
+        settings = share_of(given, start.slot, start.workers)
+        if start.found and not given.upstream:
+            settings = structs.replace(settings, upstream=start.found)
         url = settings.store or default_url(data_directory(settings))
         async with make_session(settings.transport) as session, open_store(url, relay=self._relay) as store:
             numbers = RowNumbers(Path(start.path).with_name("rows"))
@@ -159,6 +173,7 @@ class Worker:
 
     async def _follow_supervisor(self) -> None:
         await self._channel.receive_all(self._receive)
+        self._questions.close()
         # It was killed: nobody would replace this process, and nobody cleans up behind it.
         await asyncio.to_thread(shutil.rmtree, Path(self._start.path).parent, ignore_errors=True)
         self._stop.set()
