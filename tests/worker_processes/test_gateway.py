@@ -246,17 +246,7 @@ def test_memory_cannot_be_shared() -> None:
 
 
 def test_a_store_that_cannot_be_opened_is_reported_once() -> None:
-    command = [
-        *ANTIPHON,
-        "--workers",
-        "2",
-        "--port",
-        "0",
-        "--upstream",
-        "http://127.0.0.1:1",
-        "--store",
-        "sqlite:/proc/none/x.db",
-    ]
+    options = ["--workers", "2", "--port", "0", "--upstream", "http://127.0.0.1:1", "--store", "sqlite:/proc/none/x.db"]
     done = subprocess.run([*ANTIPHON, *options], capture_output=True, text=True, encoding="utf-8", env=bare_environment())
     assert done.returncode == 2
     assert "antiphon: cannot open /proc/none/x.db" in done.stderr
