@@ -181,6 +181,8 @@ class WorkerPart:
     make_admission: Callable[[AdmissionLimits], Admission] = Admission
     # For the rows of the inspector. None: they are counted here.
     next_row_number: Callable[[], int] | None = None
+    # Its place among them; None: it is the only one.
+    slot: int | None = None
     # Keeps the store within its limits; one process does that for all.
     sweeps: bool = True
 
@@ -219,7 +221,7 @@ def make_app(
     file_reader = extensions.checker or Checker(settings.files.text_timeout, MOST_PROCESSES, OWN_PROCESSES)
     texts = FileTexts(file_reader.run)
     retrieval = Retrieval(settings.vector_stores, store.files, library, texts, models, intervals.indexing)
-    code = make_containers(settings, library, extensions.kernels)
+    code = make_containers(settings, library, extensions.kernels, part.slot)
     given = {"mcp": mcp, **extensions.tools}
     hosted = HostedTools(settings, checker, given, own, stores=retrieval.stores, containers=code)
     extensions = replace(

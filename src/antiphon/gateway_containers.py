@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from antiphon.containers.container_files import ContainerLimits, Uploads
+from antiphon.containers.container_ids import ids_in_slot
 from antiphon.containers.containers import Containers
 from antiphon.containers.kernels import Kernels
 from antiphon.containers.sandbox_kernels import SandboxKernels
@@ -11,8 +12,11 @@ from antiphon.sandbox.limits import SandboxLimits
 from antiphon.settings import Settings, cache_directory, data_directory
 
 
-def make_containers(settings: Settings, uploads: Uploads, kernels: Kernels | None = None) -> Containers | None:
-    """None: the settings switch them off. `kernels`: what runs code, in place of the sandbox."""
+def make_containers(
+    settings: Settings, uploads: Uploads, kernels: Kernels | None = None, slot: int | None = None
+) -> Containers | None:
+    """None: the settings switch them off. `kernels`: what runs code, in place of the sandbox. `slot`: of this worker process,
+    if there are several."""
     chosen = settings.containers
     if not chosen.enabled:
         return None
@@ -24,4 +28,5 @@ def make_containers(settings: Settings, uploads: Uploads, kernels: Kernels | Non
     packages = Path(chosen.packages) if chosen.packages else None
     private = [data_directory(settings), cache_directory(settings), folder]
     sandbox = kernels or SandboxKernels(bounds, packages=packages, private=private)
-    return Containers(sandbox, limits, folder, new_id, uploads)
+    ids = new_id if slot is None else ids_in_slot(slot, new_id)
+    return Containers(sandbox, limits, folder, ids, uploads)

@@ -203,7 +203,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     # before it fails.
     background_patience: Seconds = 600.0
 
-    # ---- limits, of each gateway for itself ----
+    # ---- limits, of each gateway for itself, over all of its worker processes ----
 
     # How many responses of one key may run at once: streams, whole answers, responses on WebSockets, compactions, counts and
     # requests that are passed through. One more gets a 429; a background response waits. Without keys, all clients count

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -10,7 +11,7 @@ import aiohttp.web
 import msgspec
 from conformance.recorder import recorded
 
-from antiphon.app import DEFAULT_INTERVALS, EXAMINER, Extensions, Intervals, make_app, make_runner
+from antiphon.app import DEFAULT_INTERVALS, EXAMINER, Extensions, Intervals, WorkerPart, make_app, make_runner
 from antiphon.container_settings import ContainerSettings
 from antiphon.embedded.process import EngineProcess
 from antiphon.gateway.checker import Checker
@@ -21,6 +22,7 @@ from antiphon.settings import Settings
 from antiphon.store import Store, open_store
 from antiphon.store.wakeups import POLL_SECONDS
 from antiphon.transport import make_session
+from antiphon.worker_processes.listening import bind_private
 from support.engine import OWN_FIELDS, Answer, MockEngine
 from support.streams import check_response, check_stream, parse
 
@@ -96,9 +98,12 @@ async def running_gateway(
     extensions: Extensions | None = None,
     intervals: Intervals = DEFAULT_INTERVALS,
     poll: float = POLL_SECONDS,
+    part: WorkerPart | None = None,
+    path: Path | None = None,
     **settings: Any,
 ) -> AsyncIterator[GatewayUnderTest]:
-    """`shares` is the store of another gateway, beside which this one runs. `poll` is the poll interval of its own store."""
+    """`shares` is the store of another gateway, beside which this one runs. `poll` is the poll interval of its own store.
+    `part`, `path`: for one that is a worker process of several, and the Unix socket where the others reach it."""
     urls = tuple(engine if isinstance(engine, str) else engine.url for engine in engines)
     chosen = Settings(upstream=urls, port=0, **(DEFAULTS | settings))
     async with (
@@ -107,12 +112,14 @@ async def running_gateway(
         open_store(chosen.store or "memory:", poll=poll) as store,
     ):
         extensions = extensions or Extensions(checker=CHECKER, intervals=intervals)
-        app = make_app(chosen, session, shares or store, embedded, extensions)
+        app = make_app(chosen, session, shares or store, embedded, extensions, part)
         app.middlewares.insert(0, recorded)
         runner = make_runner(app)
         await runner.setup()
         site = aiohttp.web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
+        if path is not None:
+            await aiohttp.web.SockSite(runner, bind_private(path)).start()
         try:
             reloader = Reloader(Running(app, session, None), chosen)
             yield GatewayUnderTest(f"http://127.0.0.1:{runner.addresses[0][1]}", app, client, reloader)

@@ -83,10 +83,10 @@ async def interpreting(
     kernels: ScriptedKernels | None,
     folder: Path,
     containers: ContainerSettings = ContainerSettings(),  # noqa: B008
-    **settings: Any,
+    **options: Any,
 ) -> AsyncIterator[GatewayUnderTest]:
     """A gateway whose containers are in this folder, and run code like this; without kernels, in the sandbox."""
     extensions = Extensions(checker=CHECKER, kernels=kernels)
-    settings |= {"containers": containers, "cache_dir": str(folder)}
-    async with running_gateway(engine, extensions=extensions, **settings) as gateway:
+    options |= {"containers": containers, "cache_dir": str(folder)}
+    async with running_gateway(engine, extensions=extensions, **options) as gateway:
         yield gateway

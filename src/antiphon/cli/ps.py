@@ -99,7 +99,9 @@ def _gateway(found: Mapping[str, Any], now: float) -> Iterator[str]:
         yield f"{gateway['url']}: {found['error']}"
         return
     process = [f"process {gateway['pid']}"] if gateway["pid"] is not None else []
-    facts = [f"antiphon {gateway['version']}", *process, f"up {duration(now - gateway['started'])}"]
+    workers = gateway.get("workers") or ()
+    processes = [f"{len(workers)} workers ({', '.join(str(each['pid']) for each in workers)})"] if workers else []
+    facts = [f"antiphon {gateway['version']}", *process, *processes, f"up {duration(now - gateway['started'])}"]
     yield f"{gateway['url']}: {', '.join([*facts, 'store ' + gateway['store']])}"
     for engine in found["engines"]:
         yield from (INDENT + line for line in _engine(engine))

@@ -1,11 +1,8 @@
 """`antiphon serve` with several worker processes: this one supervises them."""
 
 import asyncio
-import contextlib
-import logging
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,38 +58,28 @@ async def _supervise(given: Settings, flags: dict[str, Any], config: Path | None
     except OSError as failed:
         raise cannot_listen(settings.host, settings.port, failed) from None
     with private_folder() as folder:
-        supervisor = Supervisor(settings, plan, sockets, folder)
-        try:
-            await _run(supervisor, settings, folder, sockets[0][0].getsockname()[1], lambda: _load(flags, config))
-        finally:
-            # Ctrl-C once more: nothing is waited for.
-            with contextlib.suppress(NotImplementedError):
-                asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _end_at_once, supervisor)
-            await supervisor.stop()
+        supervisor = Supervisor(settings, plan, sockets, folder, lambda: _load(flags, config))
+        url = running_gateways.local_url(settings.host, sockets[0][0].getsockname()[1])
+        await _run(supervisor, url, folder / "control")
 
 
-async def _run(supervisor: Supervisor, settings: Settings, folder: Path, port: int, load: Callable[[], Settings]) -> None:
+async def _run(supervisor: Supervisor, url: str, control: Path) -> None:
     embedded = supervisor.embedded
     running = asyncio.create_task(embedded.run()) if embedded is not None else None
     keeping: asyncio.Task[None] | None = None
-    control = folder / "control"
+
+    async def reload() -> None:
+        supervisor.reload()
+
     try:
         await supervisor.start()
         keeping = asyncio.create_task(supervisor.run())
-        url = running_gateways.local_url(settings.host, port)
-
-        async def reload() -> None:
-            try:
-                new = load()
-            except SettingsError as invalid:
-                logs.log("settings not reloaded", level=logging.ERROR, reason=str(invalid))
-                return
-            supervisor.reload(new)
-
         async with serve_control(supervisor, control):
             with running_gateways.announce(url, __version__, control=str(control)):
                 await until_stopped(running, reload)
     finally:
+        # At the next Ctrl-C nothing is waited for.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _end_at_once, supervisor)
         if keeping is not None:
             await end_task(keeping)
         await supervisor.stop()

@@ -1,11 +1,12 @@
 """Who may begin a response now, who waits, and who is refused: the limits of keys and of engines.
 
-Limits are those of this gateway: several gateways on one store count for themselves.
+Limits are those of this gateway, over all of its worker processes (`worker_processes/shared_admission.py`): several gateways on
+one store count for themselves.
 """
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -278,9 +279,6 @@ class Admission:
         # Called when an owner that had no free place has one again.
         self.when_freed: Callable[[], None] = lambda: None
 
-    def seat(self, owner: str, *, patient: bool = False) -> "EngineSeat":
-        return EngineSeat(self, owner, patient=patient)
-
     def change(self, limits: AdmissionLimits) -> None:
         """From now on. What runs and waits goes on."""
         self.limits, now = limits, self.now()
@@ -302,9 +300,11 @@ class Admission:
             if earlier in self._owners and (name not in self._owners or not self._owners[name].running):
                 self._owners[name] = self._owners.pop(earlier)
 
-    def count(self, owner: str) -> None:
-        """One more request of this owner. Raises RateLimited."""
+    def count(self, owner: str) -> Awaitable[None] | None:
+        """One more request of this owner. Raises RateLimited. What it returns, if anything, is to be awaited: where several
+        processes count together, another one knows."""
         self._rates.count(self._current(owner), self.now())
+        return None
 
     def rate(self, owner: str) -> RateState | None:
         return self._rates.state(self._current(owner), self.now())
@@ -313,8 +313,8 @@ class Admission:
         """Of a request that came before its key got a name, the name."""
         return self._names.get(owner, owner)
 
-    def enter(self, owner: str) -> "OwnerPlace":
-        """A place for one more response of this owner. Raises RateLimited."""
+    def enter(self, owner: str) -> "OwnerPlace | Awaitable[OwnerPlace]":
+        """A place for one more response of this owner, or what is to be awaited for it. Raises RateLimited."""
         owner = self._current(owner)
         place = OwnerPlace(self, self._owner_queue(owner), owner)
         try:
@@ -333,8 +333,11 @@ class Admission:
     @asynccontextmanager
     async def entered(self, owner: str) -> AsyncIterator[EngineSeat]:
         """Counts a request, and gives it a place while it is answered."""
-        self.count(owner)
-        place, seat = self.enter(owner), self.seat(owner)
+        if (counting := self.count(owner)) is not None:
+            await counting
+        entering = self.enter(owner)
+        place = entering if isinstance(entering, OwnerPlace) else await entering
+        seat = self.seat(owner)
         try:
             yield seat
         finally:
@@ -390,6 +393,14 @@ class Admission:
         """How many requests the engine gets at once."""
         most = self.limits.engine_requests
         return most if not isinstance(most, str) else engine.slots
+
+    def seat(self, owner: str, *, patient: bool = False) -> EngineSeat:
+        """For one response, at the engines that it will ask."""
+        return EngineSeat(self, owner, patient=patient)
+
+    def waiting(self, engine: Engine) -> int:
+        """Requests that wait for this engine, without those of background responses."""
+        return self.engine_queue(engine).waiting
 
     def is_full(self, engine: Engine) -> bool:
         """The next request for this engine would have to wait."""

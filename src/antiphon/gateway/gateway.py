@@ -23,7 +23,7 @@ from antiphon.engines.affinity import affinity_key
 from antiphon.engines.pool import Pool
 from antiphon.engines.upstream import Engine
 from antiphon.errors import ApiError, EngineUnavailable, InvalidRequest
-from antiphon.gateway.admission import Admission
+from antiphon.gateway.admission import Admission, OwnerPlace
 from antiphon.gateway.client_protocol import PROTOCOLS, RESPONSES, ClientProtocol
 from antiphon.gateway.deadlines import in_time
 from antiphon.gateway.equipment import Equipment
@@ -130,7 +130,8 @@ class Gateway:
         """Reads a request and prepares its run; no engine has been asked yet. `headers`: for observers."""
         arrival = arrive(body, owner, "compact" if compact else protocol.channel, headers)
         try:
-            self.admission.count(owner)
+            if (counting := self.admission.count(owner)) is not None:
+                await counting
             return await self._begin_admitted(arrival, protocol, compact=compact, histories=histories)
         except ApiError as error:
             self.show_refusal(arrival, error)
@@ -142,7 +143,8 @@ class Gateway:
         """Like `begin`, but a background response is put into the queue."""
         arrival = arrive(body, owner, "http", headers)
         try:
-            self.admission.count(owner)
+            if (counting := self.admission.count(owner)) is not None:
+                await counting
             if await self.aside(partial(asks_for_background, body), owner, large=len(body) >= LARGE_BODY):
                 read = await self.read(arrival)
                 return await self._enqueue(read, self.recorder_of(read.request, owner))
@@ -161,7 +163,8 @@ class Gateway:
     ) -> ResponseRun:
         """Takes a place among the responses of an owner before anything is read: who is refused costs the others no time. The
         run leaves it at its end."""
-        place = self.admission.enter(self.owners.current(arrival.owner))
+        entering = self.admission.enter(self.owners.current(arrival.owner))
+        place = entering if isinstance(entering, OwnerPlace) else await entering
         try:
             read = await self.read(arrival, protocol)
             request = read.request

@@ -48,7 +48,7 @@ def _engine(gateway: Gateway, engine: Engine) -> dict[str, Any]:
         # It is ready, but does not answer when it is asked how it is.
         "unhealthy": engine.unhealthy if engine.ready else None,
         "running": queue.running,
-        "waiting": queue.waiting,
+        "waiting": gateway.admission.waiting(engine),
         "limit": queue.places,
         "reported": _report(gateway.pool.loads.report_of(engine)),
         # It lists none, and serves any that a request names.

@@ -17,11 +17,13 @@ from antiphon.core.validation import body_to_struct, read_struct
 from antiphon.errors import InvalidRequest, NotFound, quoted
 from antiphon.http.answers import notice_header, to_json
 from antiphon.http.app_keys import CONTAINERS, GATEWAY
+from antiphon.http.container_relay import in_its_worker
 from antiphon.http.files import BYTES, GUARDED, SAFE_TYPES, disposition_of
 from antiphon.http.middlewares import OWNER
 from antiphon.http.multipart import form_parts
 from antiphon.http.pages import cut_by_id, query_to_page, to_list
 from antiphon.http.paths import is_form
+from antiphon.http.siblings import SIBLINGS
 from antiphon.wire.containers import (
     AddFile,
     ContainerFileObject,
@@ -62,6 +64,9 @@ async def create(request: web.Request) -> web.Response:
 async def list_all(request: web.Request) -> web.Response:
     containers, page = await _containers(request), query_to_page(request.query)
     objects = [msgspec.to_builtins(_to_object(each)) for each in containers.of_owner(request[OWNER])]
+    # One key has few of them: those of another process fit on one page.
+    others = await request.app[SIBLINGS].objects(request, f"{request.path}?limit=100")
+    objects += [each for other in others for each in other["data"]]
     name = request.query.get("name")
     return to_json(to_list(cut_by_id([each for each in objects if name in (None, each["name"])], page), page))
 
@@ -235,11 +240,11 @@ def routes() -> list[Any]:
     return [
         web.post("/v1/containers", create),
         web.get("/v1/containers", list_all),
-        web.get("/v1/containers/{id}", retrieve),
-        web.delete("/v1/containers/{id}", delete),
-        web.post("/v1/containers/{id}/files", create_file),
-        web.get("/v1/containers/{id}/files", list_files),
-        web.get("/v1/containers/{id}/files/{file_id}", retrieve_file),
-        web.delete("/v1/containers/{id}/files/{file_id}", delete_file),
-        web.get("/v1/containers/{id}/files/{file_id}/content", file_content),
+        web.get("/v1/containers/{id}", in_its_worker(retrieve)),
+        web.delete("/v1/containers/{id}", in_its_worker(delete)),
+        web.post("/v1/containers/{id}/files", in_its_worker(create_file)),
+        web.get("/v1/containers/{id}/files", in_its_worker(list_files)),
+        web.get("/v1/containers/{id}/files/{file_id}", in_its_worker(retrieve_file)),
+        web.delete("/v1/containers/{id}/files/{file_id}", in_its_worker(delete_file)),
+        web.get("/v1/containers/{id}/files/{file_id}/content", in_its_worker(file_content)),
     ]

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from itertools import islice
 from typing import Annotated, Literal
 
@@ -18,8 +18,11 @@ from antiphon.gateway.owners import shown_owner
 from antiphon.gateway.view_turns import ViewTurns, run_in_view_thread
 from antiphon.http.answers import to_json
 from antiphon.http.app_keys import GATEWAY, KEYRING
+from antiphon.http.every_request import Handler
 from antiphon.http.keyring import ADMIN
+from antiphon.http.merged_lists import added_up, merge_newest, sibling_frames, to_plain
 from antiphon.http.middlewares import OWNER, owner_of_key
+from antiphon.http.siblings import SIBLINGS
 from antiphon.inspector.files import HEADERS, INDEX, PageFile
 from antiphon.inspector.inspector import Inspector
 from antiphon.inspector.recordings import RecordedRequest, Recordings
@@ -91,6 +94,8 @@ async def status(request: web.Request) -> web.StreamResponse:
         "left_out": recordings.left_out if recordings is not None else 0,
         "requests": sum(may_see(each.row) for each in recordings or ()),
     }
+    others = [each["recording"] for each in await request.app[SIBLINGS].objects(request)]
+    recording |= added_up([recording, *others], "bytes", "max_bytes", "left_out", "requests")
     owner = request[OWNER]
     return to_json(
         {
@@ -116,8 +121,13 @@ async def requests(request: web.Request) -> web.StreamResponse:
         and each.row.matches(query.status, query.model, search, bodies=inspector.shows_bodies)
     )
     found = list(islice(rows, query.limit + 1))
-    shown = [inspector.to_shown(row) for row in found[: query.limit]]
-    return to_json({"data": shown, "has_more": len(found) > query.limit})
+    shown, has_more = [inspector.to_shown(row) for row in found[: query.limit]], len(found) > query.limit
+    others = await request.app[SIBLINGS].objects(request)
+    if not others:
+        return to_json({"data": shown, "has_more": has_more})
+    lists = [(to_plain(shown), has_more), *((each["data"], each["has_more"]) for each in others)]
+    merged, has_more = merge_newest(lists, query.limit, lambda row: row["number"])
+    return to_json({"data": merged, "has_more": has_more})
 
 
 async def forget(request: web.Request) -> web.StreamResponse:
@@ -126,9 +136,24 @@ async def forget(request: web.Request) -> web.StreamResponse:
     for each in list(recordings):
         if may_see(each.row) and not each.is_running:
             recordings.forget(each)
+    await request.app[SIBLINGS].answers(request)
     return web.Response(status=204)
 
 
+def of_any_worker(handler: Handler) -> Handler:
+    """Another worker process answers if it has what is missing in this one."""
+
+    @wraps(handler)
+    async def answer(request: web.Request) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except NotFound as missing:
+            return await request.app[SIBLINGS].relay_found(request, missing)
+
+    return answer
+
+
+@of_any_worker
 async def one(request: web.Request) -> web.StreamResponse:
     inspector = request.app[INSPECTOR]
     async with request.app[OPENING].turn(request[OWNER]) as turn:
@@ -142,6 +167,7 @@ def _encoded_view(opened: Opened, previous: Opened | None, *, bodies: bool) -> b
     return msgspec.json.encode(to_view(opened, previous, bodies=bodies))
 
 
+@of_any_worker
 async def recording(request: web.Request) -> web.StreamResponse:
     inspector = request.app[INSPECTOR]
     async with request.app[OPENING].turn(request[OWNER]) as turn:
@@ -171,13 +197,21 @@ async def live(request: web.Request) -> web.StreamResponse:
     with recordings.viewers.watching(_may_see(request)) as viewer:
         await response.prepare(request)
         await response.write(SIGN_OF_LIFE)
-        while not viewer.is_closed:
-            rows = await _changed(viewer)
-            if (viewer.is_closed and not rows) or not await _may_still_watch(request):
-                break
-            frames = [to_frame("row", msgspec.json.encode(inspector.to_shown(row))) for row in rows]
-            await response.write(b"".join(frames) or SIGN_OF_LIFE)
-            await viewer.pause(SHORTEST_INTERVAL)
+        elsewhere: list[bytes] = []
+
+        def show(frames: bytes) -> None:
+            elsewhere.append(frames)
+            viewer.wake()
+
+        async with sibling_frames(request, show):
+            while not viewer.is_closed:
+                rows = await _changed(viewer)
+                if (viewer.is_closed and not rows) or not await _may_still_watch(request):
+                    break
+                frames = [*elsewhere, *(to_frame("row", msgspec.json.encode(inspector.to_shown(row))) for row in rows)]
+                elsewhere.clear()
+                await response.write(b"".join(frames) or SIGN_OF_LIFE)
+                await viewer.pause(SHORTEST_INTERVAL)
     await response.write_eof()
     return response
 

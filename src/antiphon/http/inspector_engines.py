@@ -1,7 +1,8 @@
 """GET /inspector/engines: what the gateway is doing right now, for `antiphon ps`, `antiphon doctor` and the inspector."""
 
 import os
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
@@ -9,7 +10,9 @@ from antiphon.gateway.status import engines_status, running_status
 from antiphon.http.answers import to_json
 from antiphon.http.app_keys import GATEWAY, KEYRING
 from antiphon.http.keyring import ADMIN
+from antiphon.http.merged_lists import added_up, to_plain
 from antiphon.http.middlewares import OWNER
+from antiphon.http.siblings import SIBLINGS
 
 
 class GatewayDescription(NamedTuple):
@@ -27,10 +30,27 @@ async def engines(request: web.Request) -> web.Response:
     """A key sees its own responses in flight. The admin key sees all, and so does everybody where no keys are set."""
     gateway, owner = request.app[GATEWAY], request[OWNER]
     sees_all = owner == ADMIN or not request.app[KEYRING]
+    siblings = request.app[SIBLINGS]
     description = request.app[DESCRIPTION]._asdict() | {
         "url": f"{request.scheme}://{request.host}",
-        "pid": os.getpid() if sees_all else None,
+        "pid": (siblings.supervisor or os.getpid()) if sees_all else None,
         "ready": gateway.pool.ready,
     }
+    if siblings.supervisor is not None and sees_all:
+        # The one that answers, and all of them.
+        description["worker"] = siblings.slot
+        description["workers"] = [{"worker": slot, "pid": pid} for slot, pid in siblings.pids.items()]
     running = running_status(gateway, None if sees_all else owner)
-    return to_json({"gateway": description, "engines": engines_status(gateway), "running": running})
+    shown = {"gateway": description, "engines": engines_status(gateway), "running": running}
+    others = await siblings.objects(request)
+    return to_json(_with_others(to_plain(shown), others) if others else shown)
+
+
+def _with_others(shown: dict[str, Any], others: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What the other worker processes do, too. All of them have the same engines."""
+    for engine in shown["engines"]:
+        same = [each for other in others for each in other["engines"] if each["url"] == engine["url"]]
+        engine |= added_up([engine, *same], "running", "waiting")
+    shown["running"] += [run for other in others for run in other["running"]]
+    shown["gateway"]["started"] = min(each["gateway"]["started"] for each in (shown, *others))
+    return shown

@@ -7,7 +7,9 @@ from antiphon.containers.container import Container
 from antiphon.gateway.owners import shown_owner
 from antiphon.http.app_keys import CONTAINERS, GATEWAY
 from antiphon.http.inspector import INSPECTOR
-from antiphon.http.inspector_stored import list_in_turn, to_list
+from antiphon.http.inspector_stored import list_in_turn, query_of, to_list
+from antiphon.http.merged_lists import merge_newest, to_plain
+from antiphon.http.siblings import SIBLINGS
 from antiphon.inspector.rows import hide
 from antiphon.store.file_records import NEVER, FileRecord
 from antiphon.store.file_store import FileStore
@@ -79,7 +81,7 @@ async def vector_stores(request: web.Request) -> web.Response:
 
 
 async def containers(request: web.Request) -> web.Response:
-    """Those of this gateway."""
+    """Those of this gateway, in whichever of its processes they are."""
     known, owners = request.app[CONTAINERS], request.app[GATEWAY].owners
 
     async def read(wanted: Wanted) -> tuple[list[Container], str | None]:
@@ -94,7 +96,14 @@ async def containers(request: web.Request) -> web.Response:
 
     shown, after = await list_in_turn(request, read)
     shows_names = request.app[INSPECTOR].shows_bodies
-    return to_list([_to_container(each, shows_names=shows_names) for each in shown], after)
+    rows = [_to_container(each, shows_names=shows_names) for each in shown]
+    others = await request.app[SIBLINGS].objects(request)
+    if not others:
+        return to_list(rows, after)
+    lists = [(to_plain(rows), after is not None), *((each["data"], each["has_more"]) for each in others)]
+    merged, has_more = merge_newest(lists, query_of(request).limit, lambda row: (row["created_at"], row["id"]))
+    last = str(ListPlace(merged[-1]["created_at"], merged[-1]["id"])) if has_more else None
+    return to_list(merged, last)
 
 
 def _place(container: Container) -> ListPlace:

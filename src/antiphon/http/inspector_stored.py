@@ -74,7 +74,7 @@ async def conversations(request: web.Request) -> web.Response:
 async def list_in_turn(request: web.Request, read: Callable[[Wanted], Coroutine[Any, Any, T]]) -> T:
     """What the request asks for, of what its key may see."""
     recordings_of(request)
-    query = _query(request)
+    query = query_of(request)
     place = _place(query)
     if query.search and not request.app[INSPECTOR].shows_bodies:
         raise InvalidRequest(HIDDEN, param="search", code="bodies_hidden")
@@ -92,7 +92,7 @@ def _in_json(list_rows: Callable[..., Coroutine[Any, Any, Listing]]) -> Callable
     return read
 
 
-def _query(request: web.Request) -> ListQuery:
+def query_of(request: web.Request) -> ListQuery:
     return convert_strings(dict(request.query), ListQuery)
 
 

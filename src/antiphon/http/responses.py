@@ -20,6 +20,7 @@ from antiphon.gateway.sinks import EncodedSink, NoSink
 from antiphon.http.answers import notice_header, to_json
 from antiphon.http.app_keys import GATEWAY, TRANSPORT
 from antiphon.http.bodies import read_body
+from antiphon.http.container_relay import relayed_response
 from antiphon.http.middlewares import FINISHED, LOGGED, OWNER, add_to_log
 from antiphon.http.views import ALL_AS_STORED, View
 from antiphon.store.records import Record
@@ -30,8 +31,10 @@ LARGEST_PIECE = 256 * 1024
 
 
 async def create(request: web.Request) -> web.StreamResponse:
-    gateway = request.app[GATEWAY]
-    run = await gateway.begin_or_enqueue(await read_body(request), request[OWNER], request.headers)
+    gateway, body = request.app[GATEWAY], await read_body(request)
+    if (elsewhere := await relayed_response(request, body)) is not None:
+        return elsewhere
+    run = await gateway.begin_or_enqueue(body, request[OWNER], request.headers)
     if isinstance(run, Enqueued):
         return await _answer_enqueued(request, run)
     async with gateway.running(run):

@@ -14,8 +14,10 @@ import aiohttp
 import msgspec
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
+from yarl import URL
 
 from antiphon.errors import NotFound
+from antiphon.http.middlewares import REQUEST_ID
 
 # Marks a request that another process sent here: it is answered by this one alone.
 FROM_SIBLING = "antiphon-from-worker"
@@ -55,21 +57,22 @@ class Siblings:
         """Those whose answers belong to the answer to this request: none, if one of them has sent it."""
         return () if is_from_sibling(request) else self.others
 
-    async def answers(self, request: web.Request) -> list[bytes]:
-        """What each of the others answers to the same request. One that does not answer in time is left out."""
+    async def answers(self, request: web.Request, path: str | None = None) -> list[bytes]:
+        """What each of the others answers to the same request, or at another path. One that does not answer in time is left
+        out."""
         others = self.asked_by(request)
         if not others:
             return []
-        found = await asyncio.gather(*(self._body(each, request) for each in others))
+        found = await asyncio.gather(*(self._body(each, request, path) for each in others))
         return [body for body in found if body is not None]
 
-    async def objects(self, request: web.Request) -> list[Any]:
+    async def objects(self, request: web.Request, path: str | None = None) -> list[Any]:
         """The same, of answers in JSON."""
-        return [msgspec.json.decode(body) for body in await self.answers(request)]
+        return [msgspec.json.decode(body) for body in await self.answers(request, path)]
 
-    async def _body(self, sibling: Sibling, request: web.Request) -> bytes | None:
+    async def _body(self, sibling: Sibling, request: web.Request, path: str | None) -> bytes | None:
         try:
-            async with asyncio.timeout(DEADLINE), _sent(sibling, request) as answer:
+            async with asyncio.timeout(DEADLINE), _sent(sibling, request, path=path) as answer:
                 return await answer.read() if answer.ok else None
         except (aiohttp.ClientError, OSError, TimeoutError):
             return None
@@ -115,17 +118,20 @@ def is_from_sibling(request: web.Request) -> bool:
 
 
 @asynccontextmanager
-async def _sent(sibling: Sibling, request: web.Request, body: Any = None) -> AsyncIterator[aiohttp.ClientResponse]:
+async def _sent(
+    sibling: Sibling, request: web.Request, body: Any = None, path: str | None = None
+) -> AsyncIterator[aiohttp.ClientResponse]:
     headers = _of_message(request.headers)
     headers[FROM_SIBLING] = "1"
+    # One id in the logs of both.
+    headers["x-request-id"] = request[REQUEST_ID]
     timeout = aiohttp.ClientTimeout(total=None)
+    url = URL(f"http://sibling{path or request.rel_url.raw_path_qs}", encoded=True)
     if isinstance(body, bytes) or body is None:
         headers.pop(hdrs.CONTENT_LENGTH, None)
     async with (
         aiohttp.ClientSession(connector=aiohttp.UnixConnector(sibling.path), timeout=timeout, auto_decompress=False) as session,
-        session.request(
-            request.method, f"http://sibling{request.rel_url.raw_path_qs}", headers=headers, data=body, allow_redirects=False
-        ) as answer,
+        session.request(request.method, url, headers=headers, data=body, allow_redirects=False) as answer,
     ):
         yield answer
 

@@ -28,6 +28,10 @@ class Viewer:
             del self._waiting[next(iter(self._waiting))]
         self._woken.set()
 
+    def wake(self) -> None:
+        """There are rows elsewhere: what waits here, if anything, is due, too."""
+        self._woken.set()
+
     @property
     def is_closed(self) -> bool:
         return self._closed.is_set()

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 # Metrics whose values are not added up: each process says the same of what they share, or the whole has the least or the most.
+# What an engine says of its own load is the same for all that ask it.
+SAID_BY_ENGINES = b"antiphon_engine_load_"
 COMBINED: dict[bytes, Callable[[Sequence[float]], float]] = {
     b"antiphon_build_info": max,
     b"antiphon_engine_info": max,
@@ -57,6 +59,6 @@ def _read(texts: Iterable[bytes]) -> dict[bytes, Family]:
 
 def _to_lines(families: Iterable[Family]) -> Iterator[bytes]:
     for family in families:
-        combine = COMBINED.get(family.name, sum)
+        combine = COMBINED.get(family.name, max if family.name.startswith(SAID_BY_ENGINES) else sum)
         yield from (comment + b"\n" for comment in family.comments)
         yield from (b"%s %r\n" % (series, float(combine(values))) for series, values in family.series.items())

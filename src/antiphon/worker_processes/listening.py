@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 ONLY_THIS_USER = 0o600
-NOT_HERE = "this system cannot share a port between processes (it lacks SO_REUSEPORT): set workers to 1"
+NOT_HERE = "this system does not spread connections over processes that share a port, as Linux does: set workers to 1"
 
 
 class CannotShare(Exception):
@@ -19,7 +19,8 @@ class CannotShare(Exception):
 
 def check_sharing() -> None:
     """Raises CannotShare where several processes cannot listen at one address."""
-    if not hasattr(socket, "SO_REUSEPORT") or sys.platform == "win32":
+    # Elsewhere there is no SO_REUSEPORT, or one process gets all connections.
+    if sys.platform != "linux":
         raise CannotShare(NOT_HERE)
 
 

@@ -17,6 +17,8 @@ class Start(Struct, frozen=True, tag=True, kw_only=True):
     """The first message: what the process is to serve. It reads the settings itself, so a new one has new settings."""
 
     slot: int
+    # How many there are.
+    workers: int
     # As on the command line, where they are seen by nobody else.
     flags: dict[str, Any]
     config: str | None
@@ -104,5 +106,20 @@ class Answer(Struct, frozen=True, tag=True):
     result: Any = None
 
 
-ToWorker: TypeAlias = Start | Members | Stop | Reload | Woken | EngineMoved | EngineLost | Answer | Note
+class Refusal(Struct, frozen=True):
+    """The answer to a question for a place that is refused: the name of the error, and what it says."""
+
+    error: str
+    message: str
+    retry_after: float | None
+
+
+class Full(Struct, frozen=True, tag=True):
+    """The keys that may begin no further background response now, and the addresses of engines without a free place."""
+
+    owners: tuple[str, ...]
+    engines: tuple[str, ...]
+
+
+ToWorker: TypeAlias = Start | Members | Stop | Reload | Woken | EngineMoved | EngineLost | Answer | Full
 ToSupervisor: TypeAlias = Ready | Failed | Counts | Woken | Ask | Note

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+from antiphon.errors import EngineUnavailable
+from antiphon.gateway.gateway import SHUTTING_DOWN
 from antiphon.worker_processes.channel import Channel
 from antiphon.worker_processes.messages import Answer, Ask, Note
 
@@ -11,9 +13,20 @@ class Questions:
     def __init__(self, channel: Channel[Any]) -> None:
         self._channel = channel
         self._number = 0
+        self._closed = False
         self._open: dict[int, asyncio.Future[Any]] = {}
 
+    def close(self) -> None:
+        """The supervisor has ended, and so will this process: nobody waits any more."""
+        self._closed = True
+        for waiting in self._open.values():
+            if not waiting.done():
+                waiting.set_exception(EngineUnavailable(SHUTTING_DOWN, retry_after=1))
+
     async def ask(self, name: str, *arguments: Any) -> Any:
+        """Raises EngineUnavailable if the supervisor has ended."""
+        if self._closed:
+            raise EngineUnavailable(SHUTTING_DOWN, retry_after=1)
         self._number += 1
         number = self._number
         answer = self._open[number] = asyncio.get_running_loop().create_future()

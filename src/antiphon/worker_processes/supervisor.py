@@ -12,7 +12,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 from antiphon.embedded.process import EngineProcess, RestartPauses
 from antiphon.logs import log
 from antiphon.metrics.merging import merge_departed
-from antiphon.settings import Settings
+from antiphon.settings import Settings, SettingsError
 from antiphon.worker_processes.messages import (
     Answer,
     Ask,
@@ -97,8 +97,17 @@ def private_folder() -> Iterator[Path]:
 
 
 class Supervisor:
-    def __init__(self, settings: Settings, plan: Plan, sockets: Sequence[Sequence[socket.socket]], folder: Path) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        plan: Plan,
+        sockets: Sequence[Sequence[socket.socket]],
+        folder: Path,
+        load: Callable[[], Settings],
+    ) -> None:
+        """`folder`: for Unix sockets, private. `load` reads the settings again."""
         self._plan = plan
+        self._load = load
         self._folder = folder
         self._slots = [Slot(number, each) for number, each in enumerate(sockets)]
         self._workers: set[Supervised] = set()
@@ -108,7 +117,7 @@ class Supervisor:
         self._shutdown_timeout = settings.shutdown_timeout
         # The counts of processes that have ended.
         self._departed = b""
-        self._limits = SharedLimits(settings)
+        self._limits = SharedLimits(settings, self._broadcast)
         self._watching: set[asyncio.Task[None]] = set()
 
     @property
@@ -170,6 +179,7 @@ class Supervisor:
         embedded = self._plan.embedded
         start = Start(
             slot=slot.number,
+            workers=len(self._slots),
             flags=self._plan.flags,
             config=self._plan.config,
             found=self._plan.found,
@@ -202,6 +212,8 @@ class Supervisor:
         if self._replacing.locked():
             raise CannotReplace(UNDER_WAY)
         async with self._replacing:
+            if (complaint := self.reload()) is not None:
+                raise CannotReplace(complaint)
             for slot in self._slots:
                 old = slot.worker
                 new = await self._replace(slot)
@@ -224,10 +236,17 @@ class Supervisor:
 
     # ---- what they send each other -----------------------------------------------------------------------------------
 
-    def reload(self, settings: Settings) -> None:
-        """All of them read the settings again. `settings`: what they will find."""
+    def reload(self) -> str | None:
+        """All of them read the settings again. Returns why they cannot be used: nothing changes then."""
+        try:
+            settings = self._load()
+        except SettingsError as invalid:
+            log("settings not reloaded", level=logging.ERROR, reason=str(invalid))
+            return str(invalid)
+        self._shutdown_timeout = settings.shutdown_timeout
         self._limits.change(settings)
         self._broadcast(Reload())
+        return None
 
     def _receive(self, sender: Supervised, message: ToSupervisor) -> None:
         match message:

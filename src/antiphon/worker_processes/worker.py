@@ -38,8 +38,8 @@ from antiphon.worker_processes.messages import (
     EngineLost,
     EngineMoved,
     Failed,
+    Full,
     Members,
-    Note,
     Ready,
     Reload,
     Start,
@@ -50,6 +50,9 @@ from antiphon.worker_processes.messages import (
 from antiphon.worker_processes.questions import Questions
 from antiphon.worker_processes.row_numbers import RowNumbers
 from antiphon.worker_processes.shared_admission import SharedAdmission
+
+# Connections that may wait to be accepted; the system has a limit of its own.
+BACKLOG = 4096
 
 
 def main() -> None:
@@ -79,6 +82,18 @@ async def _work(end: socket.socket) -> None:
         sys.exit(2)
 
 
+def share_of(settings: Settings, slot: int, workers: int) -> Settings:
+    """Places that need no other process to be counted are divided: so many background responses run, and so many containers
+    are there, as in a single process."""
+    containers = structs.replace(settings.containers, most=max(1, _part(settings.containers.most, slot, workers)))
+    background = _part(settings.background_workers, slot, workers)
+    return structs.replace(settings, background_workers=background, containers=containers)
+
+
+def _part(places: int, slot: int, workers: int) -> int:
+    return places // workers + (slot < places % workers)
+
+
 class Worker:
     def __init__(self, channel: Channel[ToWorker], start: Start, config: Path | None) -> None:
         self._channel = channel
@@ -97,11 +112,13 @@ class Worker:
 
     async def serve(self, given: Settings) -> None:
         start = self._start
-        settings = structs.replace(given, upstream=start.found) if start.found else given
+        settings = share_of(given, start.slot, start.workers)
+        if start.found and not given.upstream:
+            settings = structs.replace(settings, upstream=start.found)
         url = settings.store or default_url(data_directory(settings))
         async with make_session(settings.transport) as session, open_store(url, relay=self._relay) as store:
             numbers = RowNumbers(Path(start.path).with_name("rows"))
-            part = WorkerPart(self._siblings, self._make_admission, numbers.next, sweeps=start.slot == 0)
+            part = WorkerPart(self._siblings, self._make_admission, numbers.next, start.slot, sweeps=start.slot == 0)
             app = make_app(settings, session, store, self._embedded, part=part)
             engine = app[GATEWAY].pool.engines[-1] if self._embedded is not None else None
             reloader = Reloader(Running(app, session, engine), given, refuse_to_be_open)
@@ -140,7 +157,7 @@ class Worker:
 
     async def _listen(self, runner: web.AppRunner, settings: Settings) -> Address:
         for descriptor in self._start.listening:
-            await web.SockSite(runner, socket.socket(fileno=descriptor)).start()
+            await web.SockSite(runner, socket.socket(fileno=descriptor), backlog=BACKLOG).start()
         port = int(runner.addresses[0][1])
         await web.SockSite(runner, bind_private(Path(self._start.path))).start()
         return Address(settings.host, port)
@@ -156,6 +173,7 @@ class Worker:
 
     async def _follow_supervisor(self) -> None:
         await self._channel.receive_all(self._receive)
+        self._questions.close()
         # It was killed: nobody would replace this process, and nobody cleans up behind it.
         await asyncio.to_thread(shutil.rmtree, Path(self._start.path).parent, ignore_errors=True)
         self._stop.set()
@@ -169,9 +187,8 @@ class Worker:
                 self._relay.receive(topic)
             case Answer() as answer:
                 self._questions.answered(answer)
-            case Note() as note:
-                if self._admission is not None:
-                    self._admission.noted(note)
+            case Full() as full if self._admission is not None:
+                self._admission.inform(full)
             case Reload():
                 self._reloading.set()
             case EngineMoved(url=url) if self._embedded is not None:
