@@ -19,6 +19,7 @@ ENDS = "response.completed", "response.failed", "response.incomplete"
 BROKEN = aiohttp.ClientError, ConnectionError, asyncio.IncompleteReadError
 # What a load balancer says for a gateway that is not there.
 NOT_THERE = 502, 503, 504
+STORE_AWAY = "store of responses is not available"
 
 Mode = Literal["streamed", "background"]
 Link = Literal["conversation", "previous response"]
@@ -183,6 +184,9 @@ class Client:
         response = ended[0]["response"]
         if response["status"] != "completed":
             error = response.get("error") or {}
+            if STORE_AWAY in (error.get("message") or ""):
+                # On a machine that is too busy for Postgres. Its write may have been done all the same.
+                raise Retry("failed, the store was too slow", cut=True)
             raise Wrong(f"{response['status']}: {error.get('code')}, {error.get('message')}")
         return Turn(marker, response["id"], response["output_text"])
 

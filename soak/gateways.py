@@ -41,7 +41,7 @@ LEFT_OVER = {
     "responses that run": "SELECT count(*) FROM antiphon.responses WHERE status IN ('queued', 'in_progress')",
     "locks": "SELECT count(*) FROM antiphon.conversations WHERE holder IS NOT NULL AND held_until > extract(epoch FROM now())",
 }
-EXPECTED = "completed", "cut by a kill", "no answer", "HTTP 50", "waits for the lock", "followed again"
+EXPECTED = "completed", "cut by a kill", "no answer", "HTTP 50", "waits for the lock", "followed again", "store was too slow"
 
 
 @dataclass(frozen=True)
