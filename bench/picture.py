@@ -9,7 +9,7 @@ from typing import NamedTuple
 from bench.results import Results
 
 PICTURE = Path(__file__).parents[1] / "docs" / "bench.svg"
-WIDTH, LEFT, RIGHT, TOP, BOTTOM = 860, 250, 40, 92, 46
+WIDTH, LEFT, RIGHT, TOP, BOTTOM = 860, 250, 60, 92, 46
 ROW, STEP = 58, 15
 BAR = 11
 

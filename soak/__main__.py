@@ -132,7 +132,7 @@ def main() -> int:
     except (BenchFailed, subprocess.TimeoutExpired) as failed:
         print(f"soak: {failed}", file=sys.stderr)
         return 1
-    text = page(found)
+    text = page(found, PAGE.read_text())
     PAGE.write_text(text)
     print(text)
     for wrong in (found_wrong := faults(found)):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+NEWLINE = "\n"
 PAGE = Path(__file__).parent.parent / "docs" / "soak.md"
 HEAD = """\
 # Under load for a long time
@@ -32,8 +33,68 @@ class Figures(msgspec.Struct):
     bugs: int
 
 
-def page(found: Figures) -> str:
-    return "\n".join(_lines(found)) + "\n"
+GATEWAYS_TITLE = "Three gateways, one killed each minute"
+GATEWAYS_HEAD = """\
+`make soak-gateways` runs three gateways on one Postgres behind nginx. Clients talk in turns, half of them in a conversation and
+half by `previous_response_id`; half stream, half ask in the background and follow. Each minute one gateway is killed
+(`SIGKILL`) and started again. Its streams are cut, and their clients try again; where it had locked a conversation, that
+takes up to a minute. Background responses go to another gateway, and all must complete. In the end every response that a
+client saw complete is read from each of the three, and every conversation is checked turn by turn.
+"""
+
+
+class Gateways(msgspec.Struct):
+    minutes: float
+    # In the background, and as many that are streamed.
+    conversations: int
+    kills: int
+    # That their clients saw complete.
+    turns: int
+    outcomes: dict[str, int]
+    # Streams that broke when no gateway had been killed.
+    unexplained_cuts: int
+    # Of the turns: not to be read from each gateway as they were, not after the one before, not exactly once in a conversation.
+    unreadable: int
+    out_of_order: int
+    doubled: int
+    # Answers that are stored, though the gateway was killed before their client saw the end.
+    stored_though_cut: int
+    # What is queued, running or locked in the end.
+    left: dict[str, int]
+    bugs: int
+
+
+def page(found: Figures, before: str = "") -> str:
+    """The section about several gateways stays as it was on the page before."""
+    _, several, section = before.partition(f"\n## {GATEWAYS_TITLE}\n")
+    return "\n".join(_lines(found)) + "\n" + several + section
+
+
+def with_section(before: str, title: str, section: str) -> str:
+    """The section is the last one of the page."""
+    return f"{before.partition(f'{NEWLINE}## {title}{NEWLINE}')[0].rstrip()}\n\n{section}"
+
+
+def gateways_section(found: Gateways) -> str:
+    return "\n".join(_gateway_lines(found)) + "\n"
+
+
+def _gateway_lines(found: Gateways) -> Iterator[str]:
+    yield f"## {GATEWAYS_TITLE}\n\n{GATEWAYS_HEAD}"
+    yield from ("| | |", "| --- | --- |")
+    yield f"| minutes, with the reading in the end | {found.minutes:g} |"
+    yield f"| conversations | {found.conversations:,} streamed, {found.conversations:,} in the background |"
+    yield f"| gateways killed | {found.kills} |"
+    yield f"| turns completed | {found.turns:,} |"
+    yield f"| not readable from every gateway, or not as the client saw them | {found.unreadable} |"
+    yield f"| not after the turn before, missing or twice in a conversation | {found.out_of_order + found.doubled} |"
+    yield f"| streams that broke without a kill | {found.unexplained_cuts} |"
+    yield f"| stored, though cut before the client saw the end | {found.stored_though_cut} |"
+    yield f"| left in the end | {', '.join(f'{count} {name}' for name, count in found.left.items())} |"
+    yield f"| bugs in the logs | {found.bugs} |"
+    yield "\n| client: outcome | requests |\n| --- | --- |"
+    for outcome, count in found.outcomes.items():
+        yield f"| {outcome} | {count:,} |"
 
 
 def _lines(found: Figures) -> Iterator[str]:

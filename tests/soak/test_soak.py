@@ -70,3 +70,9 @@ def test_the_page_has_the_figures() -> None:
     text = page(WELL)
     assert "| clients at once | 1,000 |" in text
     assert "| reader: completed | 5 |" in text
+
+
+def test_the_section_about_several_gateways_stays_on_the_page() -> None:
+    assert page(WELL, "# Old\n\n## Three gateways, one killed each minute\n\nfigures\n") == (
+        page(WELL) + "\n## Three gateways, one killed each minute\n\nfigures\n"
+    )
