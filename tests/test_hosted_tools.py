@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.checked_settings import load_settings
 from antiphon.hosted_tools import check_file_search, check_web_search
-from antiphon.reload import load_settings
 from antiphon.settings import Settings, SettingsError
 from antiphon.tool_settings import FileSearchSettings, WebSearchSettings
 

@@ -1,17 +1,15 @@
 """New settings for a gateway that is running. Some take effect at once; the others are reported, and need a restart."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import aiohttp
 from aiohttp import web
 from msgspec import structs
 
-from antiphon import logs, settings
+from antiphon import logs
 from antiphon.app import (
     DISCOVERY,
     MCP,
@@ -24,38 +22,11 @@ from antiphon.app import (
 )
 from antiphon.client_keys import earlier_owners, key_owners, metrics_readers
 from antiphon.core.limits import RequestLimits
-from antiphon.dialects import BY_NAME
-from antiphon.embedding_models import check_embeddings
 from antiphon.engines.upstream import Engine
-from antiphon.hosted_tools import check_tools
 from antiphon.http.app_keys import FILES, GATEWAY, KEYRING
 from antiphon.http.metrics import METRICS_KEYS
-from antiphon.mcp_servers import address_policy, check_mcp, mcp_limits, operator_servers
-from antiphon.setting_sources import load
+from antiphon.mcp_servers import address_policy, mcp_limits, operator_servers
 from antiphon.settings import Settings, SettingsError
-
-
-def load_settings(flags: Mapping[str, Any], file: Path | None) -> Settings:
-    """The settings, with what they name checked too. Raises SettingsError."""
-    chosen = load(flags, file=file)
-    settings.read_chat_template(chosen)
-    key_owners(chosen)
-    metrics_readers(chosen)
-    check_mcp(chosen)
-    check_tools(chosen)
-    check_embeddings(chosen.vector_stores)
-    if chosen.otel and not _has_opentelemetry():
-        raise SettingsError("otel needs OpenTelemetry, which is not installed: pip install '.[otel]'")
-    if chosen.dialect is not None and chosen.dialect not in BY_NAME:
-        raise SettingsError(f"unknown dialect {chosen.dialect!r}. It must be one of: {', '.join(BY_NAME)}")
-    return chosen
-
-
-def _has_opentelemetry() -> bool:
-    try:
-        return all(find_spec(name) is not None for name in ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"))
-    except ModuleNotFoundError:
-        return False
 
 
 class Running(NamedTuple):

@@ -45,7 +45,7 @@ def _fail(message: str) -> NoReturn:
 
 
 def _load(flags: dict[str, Any], config: Path | None) -> "Settings":
-    from antiphon.reload import load_settings
+    from antiphon.checked_settings import load_settings
     from antiphon.setting_sources import unknown_variables
 
     for unknown in unknown_variables():
@@ -102,11 +102,11 @@ def serve(
     """Serve the Responses API, as `antiphon` alone does. Each flag can also be set as ANTIPHON_… in the environment or as a key
     in antiphon.toml."""
     with _without_gc():
+        from antiphon.checked_settings import load_settings
         from antiphon.cli.serve import NoEngine, serve_forever
         from antiphon.cli.supervise import supervise_forever, worker_count
         from antiphon.cli.taken_port import CannotListen
         from antiphon.embedded import CannotEmbed
-        from antiphon.reload import load_settings
         from antiphon.store import CannotOpen
         from antiphon.worker_processes.supervisor import CannotServe
 

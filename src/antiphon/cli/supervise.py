@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from antiphon import __version__, logs, running_gateways
+from antiphon.checked_settings import load_settings
 from antiphon.cli.event_loop import loop_factory
 from antiphon.cli.serve import choose_engines, end_task, refuse_to_be_open, until_stopped
 from antiphon.cli.taken_port import cannot_listen
-from antiphon.reload import load_settings
 from antiphon.settings import Settings, SettingsError
 from antiphon.transport import make_session
 from antiphon.worker_processes.control import serve_control
