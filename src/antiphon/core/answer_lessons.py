@@ -1,13 +1,12 @@
 """What an answer teaches about its engine and its model. It counts from the next request on: the client may have seen it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from antiphon.core.answer_reader import AnswerReader
 from antiphon.core.calls import CallState
 from antiphon.core.constraints import not_constrained, not_held
 from antiphon.core.enforcement import SCHEMA_NOT_KEPT, Enforcement
-from antiphon.core.environment import Environment
 from antiphon.core.finish_reasons import COMPLETED, ending_of
 from antiphon.core.garbled_calls import is_garbled, messages_to_results
 from antiphon.core.messages import MessageState
@@ -21,6 +20,10 @@ NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
 
 
 class AnswerLessons:
+    """Of one engine answer, made when it is at its end."""
+
+    __slots__ = ("_answer", "_enforcement", "_output", "_question", "_report", "_usage")
+
     def __init__(
         self,
         question: Question,
@@ -28,14 +31,14 @@ class AnswerLessons:
         output: Output,
         answer: AnswerReader,
         usage: UsageCount,
-        environment: Environment,
+        report: Callable[..., None],
     ) -> None:
         self._question = question
         self._enforcement = enforcement
         self._output = output
         self._answer = answer
         self._usage = usage
-        self._environment = environment
+        self._report = report
 
     def learn_of_missing_call(self) -> None:
         """One was required, and the engine did not make sure of it."""
@@ -79,8 +82,7 @@ class AnswerLessons:
 
     def _learn(self, facts: Mapping[str, Any]) -> None:
         question = self._question
-        report = self._environment.report
-        report("learned", engine=question.knowledge.name, model=question.model, facts=dict(facts), lasting=True)
+        self._report("learned", engine=question.knowledge.name, model=question.model, facts=dict(facts), lasting=True)
         question.learn_of_answer(facts)
 
     def _logprobs_seen(self) -> dict[str, bool]:

@@ -29,13 +29,12 @@ def answer_notices(
 ) -> Iterator[str]:
     if question.dropped:
         yield TRUNCATED
-    yield from _calls_left_out(enforcement)
-    for name in enforcement.unchecked:
-        yield UNCHECKED.format(name=name)
+    if enforcement.has_left_out:
+        yield from _calls_left_out(enforcement)
     if answer.parroted:
         yield PARROTED
     # The prefix is what our own constraint has made the model write.
-    if answer.left_out not in question.dialect.answer_prefix:
+    if answer.left_out and answer.left_out not in question.dialect.answer_prefix:
         yield BEFORE_JSON
     if answer.calls_in_thoughts:
         yield CALLS_IN_THOUGHTS
@@ -59,3 +58,5 @@ def _calls_left_out(enforcement: Enforcement) -> Iterator[str]:
         yield LOOPING.format(name=name)
     if after := enforcement.after_rejected:
         yield AFTER_REJECTED.format(count=after)
+    for name in enforcement.unchecked:
+        yield UNCHECKED.format(name=name)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from antiphon.core.compacted_text import KeptItems
 from antiphon.core.environment import Environment
-from antiphon.core.event_style import NO_CONTAINERS, EventStyle
+from antiphon.core.event_style import NO_CONTAINERS, NOTHING_INCLUDED, EventStyle
 from antiphon.core.question import Question
 from antiphon.core.request_fields import SEALED_REASONING, wants_summary
 from antiphon.wire.responses import CreateResponse
@@ -25,9 +25,9 @@ def request_to_style(
         seals_reasoning=request.store is False or SEALED_REASONING in (request.include or ()),
         compacts=conversion.compacts,
         # Not before the end: how large its items are is known when the files in them have been read.
-        kept=(lambda: question.window.to_kept()) if conversion.compacts else KeptItems,
+        kept=(lambda: question.window.to_kept(question.size_of)) if conversion.compacts else KeptItems,
         padding=environment.padding() if padded else None,
         reasoning_events=environment.reasoning_events,
-        included=frozenset(request.include or ()),
+        included=frozenset(request.include) if request.include else NOTHING_INCLUDED,
         containers=containers,
     )

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from antiphon.core.compaction import Window
 from antiphon.core.environment import Environment
 from antiphon.core.prompt_length import CHARACTERS_PER_TOKEN
 from antiphon.core.question import Question
@@ -40,12 +39,12 @@ class AutoCompaction:
         if self.threshold is None:
             self.notices.append(UNKNOWN_WINDOW)
 
-    def is_due(self, tokens: int, window: Window) -> bool:
+    def is_due(self, tokens: int, question: Question) -> bool:
         """Of a prompt of this many tokens."""
         threshold, self.threshold = self.threshold, None
         if threshold is None or tokens <= threshold:
             return False
-        if window.replaceable() < threshold * LEAST_SHARE * CHARACTERS_PER_TOKEN:
+        if question.window.replaceable(question.size_of) < threshold * LEAST_SHARE * CHARACTERS_PER_TOKEN:
             self.notices.append(TOO_LITTLE)
             return False
         return True

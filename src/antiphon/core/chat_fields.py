@@ -22,6 +22,8 @@ INSTEAD = {
 
 
 def refuse_chat_fields(body: dict[str, Any]) -> None:
+    if body.keys().isdisjoint(INSTEAD):
+        return
     for name, instead in INSTEAD.items():
         if body.get(name) is not None:
             raise InvalidRequest(

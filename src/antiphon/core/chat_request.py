@@ -11,20 +11,26 @@ from antiphon.core.constraints import begin_answer, constrain, constrains, is_co
 from antiphon.core.dialect import Dialect
 from antiphon.core.draft import ChatDraft
 from antiphon.core.efforts import NO_EFFORT
-from antiphon.core.request_fields import LOGPROBS, or_unset
+from antiphon.core.request_fields import LOGPROBS
 from antiphon.core.requirements import Requirements
 from antiphon.core.sampling import Sampling
 from antiphon.core.tool_choice import Offer
 from antiphon.core.tool_words import must_call, tools_to_words
 from antiphon.core.tools import Toolbox
 from antiphon.wire.chat import ChatRequest, StreamOptions
-from antiphon.wire.responses import CreateResponse, TextFormat, TextOptions
+from antiphon.wire.responses import CreateResponse, ReasoningOptions, TextFormat, TextOptions
 
 VERBOSITY = {
     "low": "Keep your answers short: only what was asked for.",
     "medium": "",
     "high": "Answer at length, with explanations and details.",
 }
+
+# The fields that an engine gets as they are, if they are given.
+SENT_AS_GIVEN = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "stop", "seed", "user")
+# The same in every request. Nothing changes them.
+NO_OPTIONS = TextOptions()
+WITH_USAGE = StreamOptions()
 
 UNSEEN_IMAGES = "images were sent, but the model may not see them: its engine says so, or has accepted one and ignored it"
 
@@ -51,11 +57,13 @@ def make_chat(
     logprobs = _logprobs(request, chat, dialect, notices)
     if not dialect.shows_images and _has_images(chat):
         notices.append(UNSEEN_IMAGES)
-    _effort(request, chat, dialect, notices)
+    if request.reasoning is not None:
+        _effort(request.reasoning, chat, dialect, notices)
     _add_extra(chat, dialect)
     _constrain(request, chat, offer, box, dialect)
     _add_free_extra(chat, sampling)
-    _note_lost_effort(request, chat, dialect, notices)
+    if request.reasoning is not None:
+        _note_lost_effort(request.reasoning, chat, dialect, notices)
     return MadeChat(chat, logprobs, notices)
 
 
@@ -67,19 +75,15 @@ def _chat(
     requirements: Requirements,
     dialect: Dialect,
 ) -> ChatRequest:
-    text = request.text or TextOptions()
+    text = request.text or NO_OPTIONS
     chat = ChatRequest(
         model=model,
         messages=draft.messages(dialect, head=request.instructions or "", tail=_own_words(text, offer, dialect)),
-        temperature=or_unset(request.temperature),
-        top_p=or_unset(request.top_p),
-        presence_penalty=or_unset(request.presence_penalty),
-        frequency_penalty=or_unset(request.frequency_penalty),
-        stop=or_unset(request.stop),
-        seed=or_unset(request.seed),
-        user=or_unset(request.user),
-        stream_options=StreamOptions() if dialect.takes_stream_options else UNSET,
+        stream_options=WITH_USAGE if dialect.takes_stream_options else UNSET,
     )
+    for name in SENT_AS_GIVEN:
+        if (value := getattr(request, name)) is not None:
+            setattr(chat, name, value)
     if offer.tools and not offer.in_words:
         chat.tools = offer.shown
         chat.tool_choice = offer.choice
@@ -93,6 +97,8 @@ def _chat(
 
 def _own_words(text: TextOptions, offer: Offer, dialect: Dialect) -> list[str]:
     """What Antiphon adds to the instructions."""
+    if text is NO_OPTIONS and not offer.tools:
+        return []
     return [
         VERBOSITY[text.verbosity or "medium"],
         tools_to_words(offer.shown) if offer.in_words else "",
@@ -135,8 +141,8 @@ def _has_images(chat: ChatRequest) -> bool:
     return any(part.get("type") == "image_url" for part in parts)
 
 
-def _effort(request: CreateResponse, chat: ChatRequest, dialect: Dialect, notices: list[str]) -> None:
-    effort = request.reasoning.effort if request.reasoning else None
+def _effort(reasoning: ReasoningOptions, chat: ChatRequest, dialect: Dialect, notices: list[str]) -> None:
+    effort = reasoning.effort
     if effort is None:
         return
     if not dialect.thinks:
@@ -199,9 +205,9 @@ def _format_to_chat(format: TextFormat | None) -> dict[str, Any] | None:
     return {"type": "json_schema", "json_schema": schema}
 
 
-def _note_lost_effort(request: CreateResponse, chat: ChatRequest, dialect: Dialect, notices: list[str]) -> None:
+def _note_lost_effort(reasoning: ReasoningOptions, chat: ChatRequest, dialect: Dialect, notices: list[str]) -> None:
     """A constraint may leave no room for a thought."""
-    effort = request.reasoning.effort if request.reasoning else None
+    effort = reasoning.effort
     stopped = dialect.no_thinking.get("reasoning_effort", NO_EFFORT)
     if effort not in (None, NO_EFFORT) and chat.grammar is not UNSET and chat.reasoning_effort == stopped:
         notices.append(f"reasoning effort {effort} was left out: this engine constrains an answer without a thought")

@@ -1,7 +1,8 @@
 """What an answer must satisfy: by its tools, the choice among them, and its format."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
@@ -94,31 +95,23 @@ def offer_to_requirements(
     hosted_kinds: Collection[str] = (),
 ) -> Requirements:
     """`hosted_kinds`: the kinds of tool that the gateway runs."""
-    hosted = [name for name, native in box.natives.items() if native.kind in hosted_kinds]
+    hosted: Sequence[str] = ()
+    tools = WITHOUT_TOOLS
     if box is not NO_TOOLS:
+        hosted = [name for name, native in box.natives.items() if native.kind in hosted_kinds]
         _check_calls(offer, box, dialect, checks)
         _check_hosted(hosted, offer, box, dialect, checks)
         _check_inputs(box, checks, check_grammars=check_grammars)
+        tools = _tools(box, offer, checks.calls, has_hosted=bool(hosted))
     # An answer that must be a call has no format.
     if not compacts and not offer.must_call:
         _check_answer(request, offer, dialect, checks)
-    tools = Tools(
-        box.native_of,
-        lambda name: _check_of(name, box, checks.calls),
-        box.native_arguments,
-        box.shown_name,
-        box.offered_as,
-        # A call by the own name of a tool is one of its functions by another name: perhaps of one that may not be called.
-        judged_whole=frozenset(box.own_names(offer.withheld)),
-        is_known=box.knows if hosted else _is_known,
-        form_of=box.form_of,
-    )
     return Requirements(
         tools=tools,
         answer=checks.answer,
         must_call=offer.must_call,
         only=frozenset(offer.only) if offer.only else None,
-        own_names=frozenset(box.own_names(offer.only or ())),
+        own_names=frozenset(box.own_names(offer.only)) if offer.only else NO_NAMES,
         withheld=offer.withheld,
         may_call=not compacts and (offer.only != () or bool(offer.withheld)),
         parallel=request.parallel_tool_calls is not False,
@@ -128,8 +121,33 @@ def offer_to_requirements(
     )
 
 
+def _tools(box: Toolbox, offer: Offer, checks: Mapping[str, Check], *, has_hosted: bool) -> Tools:
+    return Tools(
+        box.native_of,
+        partial(_check_of, box=box, checks=checks),
+        box.native_arguments,
+        box.shown_name,
+        box.offered_as,
+        # A call by the own name of a tool is one of its functions by another name: perhaps of one that may not be called.
+        judged_whole=frozenset(box.own_names(offer.withheld)) if offer.withheld else NO_NAMES,
+        is_known=box.knows if has_hosted else _is_known,
+        form_of=box.form_of,
+    )
+
+
 def _is_known(name: str) -> bool:
     return True
+
+
+def _no_check(name: str) -> None:
+    return None
+
+
+NO_NAMES: frozenset[str] = frozenset()
+# Most requests have no tools, and share this.
+WITHOUT_TOOLS = Tools(
+    NO_TOOLS.native_of, _no_check, NO_TOOLS.native_arguments, NO_TOOLS.shown_name, NO_TOOLS.offered_as, NO_TOOLS.form_of
+)
 
 
 def _check_of(name: str, box: Toolbox, checks: Mapping[str, Check]) -> Check | None:

@@ -113,9 +113,11 @@ class Sources:
     """What the model of one response can cite. Numbers run on over all calls of its tools. `earlier`: what the history lets it
     cite, with the numbers that the model has read; the last of several with one number counts."""
 
-    def __init__(self, earlier: Iterable[Source | FileSource] = ()) -> None:
-        self._sources = {source.number: source for source in earlier}
-        self.next_number = max(self._sources, default=0) + 1
+    __slots__ = ("_sources", "files", "next_number")
+
+    def __init__(self, earlier: Collection[Source | FileSource] = ()) -> None:
+        self._sources = {source.number: source for source in earlier} if earlier else {}
+        self.next_number = max(self._sources) + 1 if self._sources else 1
         # Files of containers, by their names there. They are cited by links.
         self.files: dict[str, ContainerFile] = {}
 

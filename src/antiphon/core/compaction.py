@@ -8,8 +8,9 @@ What is left out keeps its place in the list, so that errors and notices name th
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from antiphon.core.compacted_text import CompactedText, KeptItems, text_to_compacted
 from antiphon.core.history import items_to_stored_form
@@ -22,6 +23,8 @@ Item = dict[str, Any]
 
 COMPACTIONS = frozenset({"compaction", "context_compaction"})
 TRIGGER = "compaction_trigger"
+# The types of items that change which others the prompt is made of.
+CHANGE_THE_WINDOW = (*COMPACTIONS, TRIGGER)
 INSTRUCTIONS = frozenset({"system", "developer"})
 # Items that offer tools, which are offered whether the item is shown or not.
 TOOL_ITEMS = frozenset({"additional_tools", "tool_search_output"})
@@ -39,31 +42,29 @@ MOST_KEPT = 16_000
 MOST_BEFORE = 4_000
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """The items that the prompt is made of."""
 
     # As many as were given.
     items: list[Item]
-    notices: list[str] = field(default_factory=list)
+    notices: list[str] = []
     # The index of the compaction that replaces what precedes it, and its content.
     at: int | None = None
     opened: CompactedText | None = None
-    size_of: SizeOf = size_of
 
     # ---- what the next compaction keeps ------------------------------------------------------------------------------
 
-    def to_kept(self) -> KeptItems:
+    def to_kept(self, size_of: SizeOf = size_of) -> KeptItems:
         instructions = leading_instructions(self.items)
         if not instructions and self.opened is not None:
             instructions = self.opened.kept.instructions
-        return KeptItems(instructions, _newest_items(self._conversation(), self.size_of))
+        return KeptItems(instructions, _newest_items(self._conversation(), size_of))
 
-    def replaceable(self) -> int:
+    def replaceable(self, size_of: SizeOf = size_of) -> int:
         """The size, in bytes, of what a compaction would replace by its summary, without an earlier summary."""
         items = self._conversation()
-        newest = _newest_items(items, self.size_of)
-        return _size(items, self.size_of) - _size(newest, self.size_of)
+        newest = _newest_items(items, size_of)
+        return _size(items, size_of) - _size(newest, size_of)
 
     def _conversation(self) -> list[Item]:
         """The items in full, without the leading instructions. What stands for another item is there already."""
@@ -79,20 +80,19 @@ def items_to_window(
     *,
     earlier: int,
     sent: int,
-    size_of: SizeOf = size_of,
 ) -> Window:
     """`earlier`: how many of the items were stored. `sent`: the index of the first item that the client sent itself."""
-    if not any(item_kind(item) in COMPACTIONS or item_kind(item) == TRIGGER for item in items):
-        return Window(items, size_of=size_of)
+    if not any(item.get("type") in CHANGE_THE_WINDOW for item in items):
+        return Window(items)
     items = _without_old_triggers(items, earlier)
     at, opened = _newest_compaction(items, open_sealed)
     if opened is None:
-        return Window(items, size_of=size_of)
+        return Window(items)
     shown = {*range(_leading(items)), *range(sent, sent + _leading(items[sent:at]))}
     before = [item if index in shown else _left_out(item) for index, item in enumerate(items[:at])]
     replaced = {item["id"] for index, item in enumerate(items[:at]) if isinstance(item.get("id"), str) and index not in shown}
     after, notices = _after_compaction(items[at + 1 :], opened.kept.items, replaced, at + 1 - earlier)
-    return Window([*before, items[at], *after], notices, at, opened, size_of)
+    return Window([*before, items[at], *after], notices, at, opened)
 
 
 def user_messages(items: Sequence[Item], new_id: Callable[[str], str]) -> list[Item]:

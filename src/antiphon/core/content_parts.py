@@ -100,12 +100,10 @@ def audio_part(part: Part, where: str, read: ReadDocument) -> list[Part]:
     return [{"type": "input_audio", "input_audio": {"data": audio.data, "format": audio.format}}]
 
 
+# The types of parts that are a text and nothing else. The most frequent first; and a tuple: a type may be anything.
+TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 CONVERTERS: dict[str, Callable[[Part, str, ReadDocument], list[Part]]] = {
-    "input_text": text_part,
-    "output_text": text_part,
-    "text": text_part,
-    "summary_text": text_part,
-    "reasoning_text": text_part,
+    **dict.fromkeys(TEXTS, text_part),
     "refusal": refusal_part,
     "input_image": image_part,
     "input_file": file_part,
@@ -117,7 +115,14 @@ def content_to_parts(content: str | list[Part], where: str, read: ReadDocument) 
     """`read`: the text or the pages of a document that is not plain text."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return [each for at, part in enumerate(content) for each in _part(part, f"{where}[{at}]", read)]
+    parts: list[Part] = []
+    for at, part in enumerate(content):
+        # Nearly every part is a text, and nothing can be wrong with it: no path is made for it.
+        if part.get("type") in TEXTS and isinstance(text := part.get("text"), str):
+            parts.append({"type": "text", "text": text})
+        else:
+            parts += _part(part, f"{where}[{at}]", read)
+    return parts
 
 
 def _part(part: Part, where: str, read: ReadDocument) -> list[Part]:

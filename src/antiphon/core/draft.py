@@ -12,8 +12,9 @@ ends with the output, as the items do. A model that sees the user's question las
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import ReadDocument
@@ -110,15 +111,16 @@ class ChatDraft:
         call = Call(call_id, name, arguments, easy=easy)
         if call.arguments != arguments and arguments.strip():
             self.notice(f"call {call_id}: its arguments are not a JSON object, and were sent as part of one")
-        latest = self._latest_turn
-        if latest is not None and latest.waits_for(call):
+        if (latest := self._latest_turn) is not None and latest.waiting and latest.waits_for(call):
             # It stays where it is, because calls that were made together stay together.
             self.notice(f"call {call_id} was sent again before its output: it counts once")
             return
         turn = self._assistant()
         turn.add(call)
         self._calls[call_id] = call
-        self._waiting.setdefault(call_id, []).append(turn)
+        if (turns := self._waiting.get(call_id)) is None:
+            turns = self._waiting[call_id] = []
+        turns.append(turn)
 
     def search(self, tool: Native, arguments: str) -> None:
         """A search that the gateway ran."""
@@ -143,7 +145,7 @@ class ChatDraft:
             raise InvalidRequest(problem, param=f"{where}.call_id", code="tool_call_not_found")
         call = self._answered(call_id)
         texts = [part["text"] for part in parts if part["type"] == "text"]
-        media = [part for part in parts if part["type"] != "text"]
+        media = [part for part in parts if part["type"] != "text"] if len(texts) < len(parts) else []
         if call.answered and (texts, media) == (call.texts, call.media):
             # Some clients send all of a history that they also continue.
             self.notice(f"the output of call {call_id} was sent again: it counts once")
@@ -159,7 +161,7 @@ class ChatDraft:
             turns.pop()
         if not turns:
             return self._calls[call_id]
-        if turns[-1] is self._latest_turn:
+        if self._users_at_end and turns[-1] is self._latest_turn:
             self._move_users_before(len(self._turns) - 1 - self._users_at_end)
         return turns[-1].answer(call_id)
 
@@ -175,8 +177,6 @@ class ChatDraft:
         with a placeholder, which has to go in any case.
         """
         turn, *between = self._turns[at:]
-        if not between:
-            return
         new = [each for each in between if isinstance(each, UserTurn) and each not in self._asked and each != SAYS_NOTHING]
         if len(new) < len(between):
             self.notice(ASKED_AGAIN)
@@ -203,7 +203,7 @@ class ChatDraft:
         if not isinstance(last, AssistantTurn) or (last.answered and not self.joins_answer):
             last = AssistantTurn()
             if self._users_at_end:
-                self._asked = Asked(turn for turn in self._turns[-self._users_at_end :] if isinstance(turn, UserTurn))
+                self._asked = Asked(self._turns[-self._users_at_end :])
             self._turns.append(last)
             self._has_spoken = True
             self._users_at_end = 0
@@ -214,7 +214,8 @@ class ChatDraft:
         last = self._turns[-1] if self._turns else None
         if isinstance(turn, AssistantTurn):
             # The notes in it are those of this draft, and so are the ids of searches.
-            turn = replace(turn, calls=[replace(call, id=call.id or self._search_id()) for call in turn.calls])
+            calls = [structs.replace(call, id=call.id or self._search_id()) for call in turn.calls]
+            turn = structs.replace(turn, calls=calls)
         if isinstance(turn, AssistantTurn) and isinstance(last, AssistantTurn) and not last.calls:
             last.extend(turn)
         else:
@@ -250,7 +251,7 @@ class ChatDraft:
 
     def _settle_calls(self) -> None:
         for turn in self._turns:
-            if isinstance(turn, AssistantTurn):
+            if isinstance(turn, AssistantTurn) and turn.calls:
                 self._notice_calls(turn)
 
     def _notice_calls(self, turn: AssistantTurn) -> None:

@@ -31,6 +31,10 @@ MOST_NAMES = 40
 LOOP_AT = 3
 
 
+# Shared: an empty set takes 216 bytes.
+NOTHING_RAN: frozenset[Hashable] = frozenset()
+
+
 class Verdict(Enum):
     SHOW = "emit the item"
     DROP = "a call that is not wanted: collect its pieces, emit nothing"
@@ -62,9 +66,9 @@ class Enforcement:
         # How many calls the gateway runs, or has run.
         self._runs = 0
         # What it runs in this round and in those before it, the latest last.
-        self._runs_by_round: list[set[Hashable]] = [set()]
+        self._runs_by_round: list[dict[Hashable, None]] = [{}]
         # What it has run before this round, and how many rounds in a row had nothing that was new.
-        self._ran: set[Hashable] = set()
+        self._ran = NOTHING_RAN
         self._rounds_without_new = 0
         # The model makes the same call in every round.
         self.repeats_itself = False
@@ -94,22 +98,25 @@ class Enforcement:
         self._may_reject = self._rejects
         self._shown_in_round = 0
         self._answered = []
-        ran = self._runs_by_round[-1]
+        ran = self._runs_by_round[-1].keys()
         self._rounds_without_new = self._rounds_without_new + 1 if ran and ran <= self._ran else 0
-        self._ran |= ran
-        self._runs_by_round = [*self._runs_by_round, set()][-LOOP_AT:]
+        self._ran = self._ran.union(ran)
+        self._runs_by_round = [*self._runs_by_round, {}][-LOOP_AT:]
 
     # ---- one item ----------------------------------------------------------------------------------------------------
 
     def judge(self, state: ItemState) -> Verdict:
         """Of an item that is about to be emitted, and was checked."""
+        if state.check is None and not isinstance(state, CallState):
+            # Nothing is required of a thought, nor of words that may be anything.
+            return Verdict.SHOW
         verdict = self._judge(state)
         if verdict is Verdict.SHOW and isinstance(state, CallState):
             self._shown_in_round += 1
             if state.must_run:
                 self._runs += 1
                 if not state.opens_early:
-                    self._runs_by_round[-1].add(_action(state))
+                    self._runs_by_round[-1][_action(state)] = None
             if state.outcome is not None and state.outcome.unfinished:
                 self.unchecked[state.name] = None
         return verdict
@@ -219,7 +226,7 @@ class Enforcement:
         action = _action(call)
         if (why := self._repetition(action)) is not None:
             self._answer_repeated(call, why)
-        self._runs_by_round[-1].add(action)
+        self._runs_by_round[-1][action] = None
 
     def limit_approved(self, calls: Iterable[CallState], most: int | None) -> None:
         """Calls that the client has approved are neither judged nor asked for again. Only so many of them are run."""
@@ -263,6 +270,11 @@ class Enforcement:
         self.limit = ONE_CALL if self.requirements.may_call else NO_CALLS
 
     @property
+    def has_left_out(self) -> bool:
+        """There may be something to report of calls: one was left out, not run or not checked."""
+        return bool(self._dropped or self.not_run or self.looping or self.after_rejected or self.unchecked)
+
+    @property
     def dropped(self) -> int:
         """How many calls the model made beyond those that the response may have. An empty placeholder is not a call."""
         return sum(1 for call in self._dropped if call.written)
@@ -274,9 +286,16 @@ class Enforcement:
         if self._may_reject and (missing := self.missing(states)) is not None:
             self._reject(Rejection(missing, words=written))
 
+    @property
+    def requires_something(self) -> bool:
+        """An answer may lack something."""
+        return self.requirements.must_call or self.requirements.answer is not None
+
     def missing(self, states: Sequence[ItemState]) -> str | None:
         """What an answer at its end should have had besides these items."""
         required = self.requirements
+        if not self.requires_something:
+            return None
         if self.rejection is not None or any(isinstance(state, CallState) for state in states):
             return None
         if required.must_call:

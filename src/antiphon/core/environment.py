@@ -10,6 +10,7 @@ from antiphon.core.calls import FORMS, Forms, FunctionForm
 from antiphon.core.documents import KnownDocuments, digest_of
 from antiphon.core.event_style import REASONING_TEXT, ReasoningEvents
 from antiphon.core.help import HelpSetting
+from antiphon.core.known_toolboxes import KnownToolboxes
 from antiphon.core.limits import DEFAULT_LIMITS, RequestLimits
 from antiphon.core.mcp.forms import ApprovalForm
 from antiphon.core.sealed_text import NO_SEALER, Sealer
@@ -97,6 +98,7 @@ class Environment:
     limits: RequestLimits = DEFAULT_LIMITS
     definitions: KnownDefinitions = field(default_factory=KnownDefinitions)
     documents: KnownDocuments = field(default_factory=KnownDocuments)
+    toolboxes: KnownToolboxes = field(default_factory=KnownToolboxes)
     _tables: ToolTables = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

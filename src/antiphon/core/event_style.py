@@ -1,11 +1,10 @@
 """How the events of a response look: what the request and the settings ask for."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
-from msgspec import UNSET, structs
+from msgspec import UNSET, Struct, structs
 
 from antiphon.core.compacted_text import KeptItems
 from antiphon.core.sealed_text import NO_SEALER
@@ -15,6 +14,7 @@ from antiphon.wire.responses import Logprob
 # A delta is padded to a multiple of this many characters, so that its length on the wire does not reveal the token.
 PADDED_TO = 16
 NO_CONTAINERS: Mapping[str, str] = {}
+NOTHING_INCLUDED: frozenset[str] = frozenset()
 
 
 class ReasoningEvents(NamedTuple):
@@ -29,8 +29,7 @@ REASONING = ReasoningEvents(events.ReasoningDelta, events.ReasoningDone)
 REASONING_EVENTS = {"reasoning_text": REASONING_TEXT, "reasoning": REASONING}
 
 
-@dataclass(frozen=True, slots=True)
-class EventStyle:
+class EventStyle(Struct, frozen=True):
     # A thought is sent as a summary, not as raw text.
     summary: bool = False
     logprobs: bool = False
@@ -46,9 +45,9 @@ class EventStyle:
     kept: Callable[[], KeptItems] = KeptItems
     reasoning_events: ReasoningEvents = REASONING_TEXT
     # What the request's `include` names.
-    included: frozenset[str] = frozenset()
+    included: frozenset[str] = NOTHING_INCLUDED
     # The containers that code runs in, by the types of their tools.
-    containers: Mapping[str, str] = field(default_factory=dict)
+    containers: Mapping[str, str] = NO_CONTAINERS
 
     @property
     def plain(self) -> bool:

@@ -31,7 +31,6 @@ from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork
 from antiphon.core.checks import wants_json
 from antiphon.core.citations import Sources
 from antiphon.core.code_results import NO_FILES, CodeFile
-from antiphon.core.container_data import container_data
 from antiphon.core.documents import ReadWork
 from antiphon.core.enforcement import Enforcement, Rejection
 from antiphon.core.environment import Environment
@@ -53,8 +52,7 @@ from antiphon.core.output import Output
 from antiphon.core.question import Question
 from antiphon.core.response_object import request_to_response, sampling_to_echo
 from antiphon.core.rounds import states_to_turn
-from antiphon.core.search_results import numbered
-from antiphon.core.shown_results import ShownResult, files_shown, output_to_stored, to_shown_result
+from antiphon.core.shown_results import files_shown
 from antiphon.core.steps import (
     COMPACT,
     DONE,
@@ -71,7 +69,8 @@ from antiphon.core.steps import (
     ToolCall,
 )
 from antiphon.core.thought_start import thought_start
-from antiphon.core.tool_results import bounded, room_for_results, tokens_used
+from antiphon.core.tool_results import room_for_results, tokens_used
+from antiphon.core.tool_runs import ToolRuns
 from antiphon.core.tool_search import found_to_text
 from antiphon.core.tool_search_output import ToolSearchOutputState
 from antiphon.core.tool_usage import calls_to_tool_usage
@@ -100,7 +99,11 @@ class Phase(Enum):
 
 
 class Exchange:
-    """One response, from its request to its terminal event. See the top of this module for the order of the calls."""
+    """One response, from its request to its terminal event. See the top of this module for the order of the calls.
+
+    It has fewer than 30 attributes, those of `RecordedExchange` included: with more, Python gives every one a dictionary of its
+    own, which takes 1.6 KB.
+    """
 
     def __init__(
         self,
@@ -148,26 +151,21 @@ class Exchange:
         self._output = self._make_output()
         # The engine answer that is being read; `receive`, `reading` and `check` are its own.
         self.answer = AnswerReader(self._output, self._sequence)
-        self._lessons = AnswerLessons(self._question, self._enforcement, self._output, self.answer, self._usage, environment)
         # The work that has to be done before the engine is asked.
         self._preparing: ReadWork | DefinitionWork | None = None
-        # The calls of tools that run now, how much of each result there is room for, and what came of those before.
-        self._running: dict[str, CallState] = {}
-        self._room = 0
-        self._tool_notices: dict[str, None] = {}
+        # The calls of tools that the gateway runs, if there are any.
+        self._tool_runs: ToolRuns | None = None
         # What the model can cite: the results of tools that the gateway ran.
         self.sources = Sources(files_shown(self._question.items))
         for container, known in files.items():
             self.sources.add_files(container, known)
-        # The calls that ran, each with what the model read of it.
-        self._ran: list[tuple[CallState, ShownResult]] = []
         # By label: the lists of MCP servers that have come, until all are there.
         self._listings: dict[str, Listing] = {}
         self._approvals = self._question.approvals if runs_tools and not self._question.conversion.compacts else []
         self._has_started = False
         # The exchange that compacts the history before it is answered, if the prompt has too many tokens.
         self.compaction: Exchange | None = None
-        self._auto_compaction = AutoCompaction(request, self._question, environment)
+        self._auto_compaction = AutoCompaction(request, self._question, environment) if request.context_management else None
         if request.generate is False:
             self.step = DONE
         else:
@@ -246,10 +244,14 @@ class Exchange:
     @property
     def notices(self) -> list[str]:
         """What was changed or left out on the way."""
-        notices = shortened([*self._earlier_notices, *self._question.notices, *self._auto_compaction.notices])
-        notices += self._tool_notices
+        notices = [*self._earlier_notices, *self._question.notices]
+        if self._auto_compaction is not None:
+            notices += self._auto_compaction.notices
+        notices = shortened(notices) if notices else notices
+        if self._tool_runs is not None:
+            notices += self._tool_runs.notices
         notices += answer_notices(self.request, self._question, self._enforcement, self._output, self.answer)
-        return list(dict.fromkeys(notices))
+        return list(dict.fromkeys(notices)) if notices else notices
 
     # ---- the beginning -----------------------------------------------------------------------------------------------
 
@@ -285,7 +287,7 @@ class Exchange:
             return
         self._show_notices()
         conversion = self._question.conversion
-        if self._auto_compaction.threshold is not None:
+        if self._auto_compaction is not None and self._auto_compaction.threshold is not None:
             self.step = Count(conversion.chat, self._question.engine)
             return
         self._enforcement.begin_answer(conversion.requirements)
@@ -378,7 +380,8 @@ class Exchange:
             cancelled = isinstance(error, Cancelled) and not isinstance(self.error, Cancelled)
             if cancelled:
                 self._count_cut_answer(error)
-            self._running.clear()
+            if self._tool_runs is not None:
+                self._tool_runs.abandon()
             self._enforcement.stop_rejecting()
             self._sequence.error = error
             self.answer.abandon()
@@ -424,22 +427,16 @@ class Exchange:
         self._ask()
 
     def tool_result(self, call_id: str, result: ToolResult) -> list[AnyEvent]:
-        call = self._running.pop(call_id, None)
-        if call is None:
+        runs = self._tool_runs
+        call = runs.add_result(call_id, result, self.sources) if runs is not None else None
+        if runs is None or call is None:
             # It came too late: the response was aborted.
             return self._emitted()
-        if (data := container_data(call.native.kind, result)) is not None:
-            self.sources.add_files(data.container_id, data.files)
-        first = self.sources.next_number
-        call.result = bounded(numbered(call.native.kind, result, self.sources, self._room), self._room)
-        self._ran.append((call, to_shown_result(call.result.output, self.sources.since(first))))
         if call.native.kind == HOSTED_SHELL:
             state = result_to_state(self._environment.new_id("sho"), call.call_id, call.arguments_to_run, result)
             self._sequence.insert_after(call, state)
-        if result.notice:
-            self._tool_notices[result.notice] = None
         self._sequence.resume()
-        return self._emitted() if self._running else self._attempt(self._proceed)
+        return self._attempt(self._proceed) if runs.are_over else self._emitted()
 
     def estimated(self, usages: Sequence[Usage]) -> list[AnyEvent]:
         self._usage.estimate(usages)
@@ -454,7 +451,7 @@ class Exchange:
 
     def _compact(self, tokens: int) -> None:
         """Has the history compacted first, if there are too many."""
-        if not self._auto_compaction.is_due(tokens, self._question.window):
+        if self._auto_compaction is None or not self._auto_compaction.is_due(tokens, self._question):
             self._ask()
             return
         self.compaction = self._make_compaction(
@@ -478,6 +475,7 @@ class Exchange:
 
     def _use_compaction(self) -> None:
         assert self.compaction is not None
+        assert self._auto_compaction is not None
         made = self.compaction.response
         self._usage.add(self.compaction._usage)
         self._auto_compaction.notices += self.compaction.notices
@@ -515,7 +513,7 @@ class Exchange:
         if self._phase is Phase.ANSWERED:
             return self._answered()
         calls = sequence.calls_to_run()
-        if searches := [call for call in calls if not call.needs_shell]:
+        if calls and (searches := [call for call in calls if not call.needs_shell]):
             for call in searches:
                 self._search(call)
             sequence.resume()
@@ -534,7 +532,7 @@ class Exchange:
         output, sequence, enforcement = self._output, self._sequence, self._enforcement
         if self.answer.template_opens_thought:
             self._question.learn_of_answer({"opens_thought": True})
-        if self._may_start_over() and sequence.error is not None and self._question.learn_from(sequence.error):
+        if sequence.error is not None and self._may_start_over() and self._question.learn_from(sequence.error):
             self._count_answer()
             output.start_over()
             self._reason = "lesson"
@@ -547,7 +545,7 @@ class Exchange:
             self._reason = "no_thought"
             self._ask()
             return False
-        if self._is_whole() and ending_of(output.reason) is COMPLETED:
+        if enforcement.requires_something and self._is_whole() and ending_of(output.reason) is COMPLETED:
             enforcement.reject_missing(output.turn, output.written)
         if sequence.error is None and enforcement.rejection is not None:
             self._ask_again(enforcement.rejection)
@@ -565,7 +563,7 @@ class Exchange:
         """The thought took all tokens that the answer may have, and what is required of the answer is missing. It is asked for
         again as it was, with as many tokens, and without thinking; that is not yet the second attempt at it."""
         output, question = self._output, self._question
-        if not (self._asks_again and self._is_whole() and ending_of(output.reason).incomplete == OUT_OF_TOKENS):
+        if ending_of(output.reason).incomplete != OUT_OF_TOKENS or not (self._asks_again and self._is_whole()):
             return False
         return output.only_thought and question.can_stop_thinking and self._enforcement.missing(output.round) is not None
 
@@ -574,7 +572,7 @@ class Exchange:
         self._count_answer()
         # A thought in place of the call says nothing about what the engine makes sure of.
         if rejection.call is None and self._enforcement.requirements.must_call and self._output.lone_thought is None:
-            self._lessons.learn_of_missing_call()
+            self._lessons().learn_of_missing_call()
         self._question.reject(rejection)
         self._reason = "repair"
         self._ask()
@@ -597,7 +595,7 @@ class Exchange:
     def _closed(self) -> None:
         """Every item of the answer is closed: another round, or the end."""
         output, sequence = self._output, self._sequence
-        self._lessons.learn_from_answer(sequence.error)
+        self._lessons().learn_from_answer(sequence.error)
         if sequence.error is None and ending_of(output.reason) is COMPLETED:
             if (missing := self._enforcement.missing(output.turn)) is not None:
                 sequence.error = AnswerInvalid(f"The model was asked twice, and {missing}.")
@@ -609,14 +607,24 @@ class Exchange:
         self._count_answer()
         self.step = self._last_step() if sequence.error is None else DONE
 
+    def _lessons(self) -> AnswerLessons:
+        """Of the answer that is at its end."""
+        return AnswerLessons(
+            self._question, self._enforcement, self._output, self.answer, self._usage, self._environment.report
+        )
+
     def _last_step(self) -> Step:
         uncounted = self._usage.uncounted
         return Estimate(tuple(uncounted)) if uncounted else DONE
 
     def _count_answer(self) -> None:
+        """Without a report, one that failed counts for nothing."""
         output = self._output
-        answer = Uncounted(self.engine, self._question.conversion.chat, output.written, output.lengths)
-        self._usage.end_answer(answer, failed=self._sequence.error is not None)
+        if self._usage.current is not None:
+            self._usage.end_reported(output.lengths)
+        elif self._sequence.error is None:
+            answer = Uncounted(self.engine, self._question.conversion.chat, output.written, output.lengths)
+            self._usage.end_unreported(answer)
 
     # ---- tools that the gateway runs ---------------------------------------------------------------------------------
 
@@ -626,8 +634,10 @@ class Exchange:
         used = 0
         if window is not None:
             used = tokens_used(question.conversion.chat, self._output.written, self._usage.current)
-        self._room = room_for_results(window, used, self.request.max_output_tokens, len(calls))
-        self._running = {call.call_id: call for call in calls}
+        room = room_for_results(window, used, self.request.max_output_tokens, len(calls))
+        if self._tool_runs is None:
+            self._tool_runs = ToolRuns()
+        self._tool_runs.begin(calls, room)
         self.step = RunTools(tuple(_to_tool_call(call, box) for call in calls))
 
     def _goes_on(self) -> bool:
@@ -677,10 +687,9 @@ class Exchange:
     @property
     def stored_response(self) -> Response:
         """The response after `end()` as it is stored: its calls have what the model read of them."""
-        if not self._ran:
+        if self._tool_runs is None:
             return self.response
-        shown = {call.item.id: result for call, result in self._ran if call.closed}
-        return structs.replace(self.response, output=output_to_stored(self.response.output, shown))
+        return structs.replace(self.response, output=self._tool_runs.to_stored(self.response.output))
 
     def _emitted(self) -> list[AnyEvent]:
         events, self._sequence.events = self._sequence.events, []

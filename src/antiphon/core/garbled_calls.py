@@ -57,6 +57,9 @@ def messages_to_results(messages: Sequence[ChatMessage]) -> Iterator[str]:
 
 
 def _repeats(text: str, results: Iterable[str]) -> bool:
+    if len(text) < SHORTEST_RESULT:
+        # It is too short to begin with any of them.
+        return False
     said = (result.strip() for result in results)
     return any(len(result) >= SHORTEST_RESULT and text.startswith(result[:LONGEST_READ].rstrip()) for result in said)
 

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 HelpSetting = Literal["auto", "off", "full"]
@@ -47,6 +48,7 @@ PARTS = {
     "lean_codex": "starts Codex with fewer features and shorter instructions",
 }
 NO_HELP = Help()
+FULL_HELP = Help(easier_tools=True, holds_calls=True, stops_loops=True, lean_codex=True, reason='the setting help is "full"')
 
 
 def choose_help(setting: HelpSetting, *, parameters: int | None, window: int | None, garbles_calls: bool) -> Help:
@@ -54,7 +56,7 @@ def choose_help(setting: HelpSetting, *, parameters: int | None, window: int | N
     if setting == "off":
         return NO_HELP
     if setting == "full":
-        return Help(easier_tools=True, holds_calls=True, stops_loops=True, lean_codex=True, reason='the setting help is "full"')
+        return FULL_HELP
     small_window = window is not None and window < SMALL_WINDOW
     if parameters is not None and parameters < SMALL_MODEL:
         reason = f"the model has {size(parameters)} parameters"
@@ -62,6 +64,8 @@ def choose_help(setting: HelpSetting, *, parameters: int | None, window: int | N
     return Help(lean_codex=True, reason=f"the context window has {window} tokens") if small_window else NO_HELP
 
 
+# The names of models come with requests. Most are the same few.
+@lru_cache(maxsize=256)
 def parameters_in_name(name: str) -> int | None:
     """The largest number in it: of two, the smaller one is the active part. None: the name does not say how many it has."""
     found = _SIZE.findall(name.rpartition("/")[2])

@@ -15,7 +15,7 @@ correct, these are dropped with a notice.
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 from msgspec import structs
@@ -447,7 +447,10 @@ def items_to_draft(
                 draft.notice(notice)
             continue
         try:
-            _convert_item(draft, item, where)
+            kind = item_kind(item) or _refuse_untyped(item, where)
+            # A converter that raises has not changed the draft.
+            draft.joins_answer = "id" in item and is_beside(item["id"])
+            CONVERTERS.get(kind, dropped)(draft, item, where)
         except InvalidRequest as wrong:
             if not is_stored(where):
                 raise
@@ -455,17 +458,10 @@ def items_to_draft(
     return draft
 
 
-def _convert_item(draft: ChatDraft, item: Item, where: str) -> None:
-    """A converter that raises has not changed the draft."""
-    kind = item_kind(item)
-    if not kind:
-        raise InvalidRequest(
-            f"`{where}.type` must be a string that is not empty. Only a message, which has a `role`, may leave it out.",
-            param=f"{where}.type",
-            code="invalid_value" if kind == "" else "invalid_type" if "type" in item else "missing_required_parameter",
-        )
-    draft.joins_answer = is_beside(item.get("id"))
-    CONVERTERS.get(kind, dropped)(draft, item, where)
+def _refuse_untyped(item: Item, where: str) -> NoReturn:
+    code = "invalid_value" if item.get("type") == "" else "invalid_type" if "type" in item else "missing_required_parameter"
+    problem = f"`{where}.type` must be a string that is not empty. Only a message, which has a `role`, may leave it out."
+    raise InvalidRequest(problem, param=f"{where}.type", code=code)
 
 
 def tools_in_items(items: Sequence[Item], *, earlier: int = 0, own: str = "input") -> list[tuple[str, Item]]:

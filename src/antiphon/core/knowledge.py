@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -11,6 +11,7 @@ from antiphon.core.fact_words import WORDS, Fact, FactSource, is_unusual
 from antiphon.core.help import Help, HelpSetting, choose_help, parameters_in_name
 from antiphon.core.sampling import ENGINE_DEFAULT, Sampling
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 # Clients may ask for any name. What was learned of the oldest ones goes first.
@@ -23,6 +24,7 @@ LATEST = ":latest"
 VARIANT = ("@", ":")
 # The model's name for an engine that reports none.
 ANY_MODEL = "default"
+NOTHING_LEARNED: Mapping[str, Any] = {}
 # What counts for a model until its probes have ended. Tools in the text of a message are seen by every model; those that the
 # template would have to show may be seen by none.
 UNTIL_PROBED: Mapping[str, Any] = {"shows_tools": False}
@@ -57,6 +59,22 @@ class KnownFacts(Struct, frozen=True):
     repeated: dict[str, tuple[dict[str, Any], int]]
 
 
+class LearnedDialect(NamedTuple):
+    """The dialect of a model, and what it was made of."""
+
+    plain: Dialect
+    facts: Mapping[str, Any]
+    dialect: Dialect
+
+
+class ModelTraits(NamedTuple):
+    dialect: Dialect
+    help: Help
+    sampling: Sampling
+    # The engine's models, and how their tokens are chosen.
+    made_of: tuple[tuple[Model, ...], Mapping[str, Sampling]]
+
+
 class EngineKnowledge:
     """Facts come from the dialect, and from what probes, failures and answers have shown: `learn()` is the only writer.
 
@@ -77,6 +95,8 @@ class EngineKnowledge:
         self._sources: dict[str, dict[str, FactSource]] = {}
         # What is assumed of models whose probes have not ended, and has not been learned since.
         self._assumed: dict[str, dict[str, Any]] = {}
+        self._dialects: dict[str, LearnedDialect] = {}
+        self._traits: dict[tuple[str, HelpSetting], ModelTraits] = {}
         self._last_facts: KnownFacts | None = None
         # What the last requests of a model had to learn for themselves, and how many of them did so in a row.
         self._repeated: dict[str, tuple[dict[str, Any], int]] = {}
@@ -131,18 +151,27 @@ class EngineKnowledge:
     def dialect_for(self, model: str) -> Dialect:
         """The dialect with what was learned of this model."""
         model = self.served(model)
-        facts = self._learned.get(model, {}) | self._assumed.get(model, {})
-        return replace(self.dialect, **facts) if facts else self.dialect
+        learned, assumed = self._learned.get(model), self._assumed.get(model)
+        if not learned and not assumed:
+            return self.dialect
+        facts = (learned or {}) | (assumed or {})
+        # A dialect has many members: it is made once for all requests that go by the same facts.
+        made = self._dialects.get(model)
+        if made is None or made.plain is not self.dialect or made.facts != facts:
+            made = LearnedDialect(self.dialect, facts, replace(self.dialect, **facts))
+            self._dialects = _with_newest(self._dialects, model, made)
+        return made.dialect
 
     def learn(self, model: str, facts: Mapping[str, Any], source: FactSource = "learned") -> None:
         """Facts of the dialect; later ones replace earlier ones."""
         model = self.served(model)
-        assumed = self._assumed.get(model, {})
-        for name in facts:
-            assumed.pop(name, None)
-        known = self._learned.get(model, {})
-        if any(known.get(name, getattr(self.dialect, name)) != value for name, value in facts.items()):
-            self._learned = _with_newest(self._learned, model, known | dict(facts))
+        if (assumed := self._assumed.get(model)) is not None:
+            for name in facts:
+                assumed.pop(name, None)
+        known = self._learned.get(model, NOTHING_LEARNED)
+        # Most answers teach nothing new.
+        if [name for name, value in facts.items() if known.get(name, getattr(self.dialect, name)) != value]:
+            self._learned = _with_newest(self._learned, model, {**known, **facts})
             sources = self._sources.get(model, {}) | dict.fromkeys(facts, source)
             self._sources = _with_newest(self._sources, model, sources)
 
@@ -170,6 +199,8 @@ class EngineKnowledge:
         """What a request had to learn for itself, or that it had not to learn anything."""
         model = self.served(model)
         repeated = self._repeated
+        if not facts and model not in repeated:
+            return
         before, times = repeated.get(model, ({}, 0))
         times = times + 1 if before == facts else 1
         if facts and times < ENOUGH_REPETITIONS:
@@ -211,6 +242,17 @@ class EngineKnowledge:
             garbles_calls=self.dialect_for(model).garbles_calls,
         )
 
+    def traits_of(self, model: str, setting: HelpSetting) -> ModelTraits:
+        """What a request for this model is converted by. `setting`: which models get help."""
+        dialect = self.dialect_for(model)
+        known = self._traits.get((model, setting))
+        # They are made anew as soon as one of the things has been replaced that they are made of.
+        if known is None or known.dialect is not dialect or known.made_of != (self._models, self.sampling):
+            made = ModelTraits(dialect, self.help_for(model, setting), self.sampling_for(model), (self._models, self.sampling))
+            self._traits = _with_newest(self._traits, (model, setting), made)
+            return made
+        return known
+
     def sampling_for(self, model: str) -> Sampling:
         """How this model's tokens are chosen where a request does not say."""
         return self.sampling.get(self.served(model), ENGINE_DEFAULT)
@@ -221,10 +263,10 @@ class EngineKnowledge:
 
     def served(self, model: str) -> str:
         """An engine with one model answers with it, whatever name it is asked for."""
-        return model if len(self.models) != 1 else self.models[0].id
+        return model if len(self._models) != 1 else self._models[0].id
 
 
-def _with_newest(models: Mapping[str, T], model: str, entry: T) -> dict[str, T]:
+def _with_newest(models: Mapping[K, T], model: K, entry: T) -> dict[K, T]:
     """With this entry as the newest. The oldest goes if there are too many."""
     others = [(name, known) for name, known in models.items() if name != model]
     return dict([*others[-(MOST_MODELS - 1) :], (model, entry)])

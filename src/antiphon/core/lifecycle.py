@@ -1,7 +1,8 @@
 """How a response begins and ends: its status, and the events that frame all others."""
 
 from collections.abc import Sequence
-from copy import copy
+
+from msgspec import structs
 
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.numbering import Numbering
@@ -23,7 +24,7 @@ TERMINAL: dict[str, type[Terminal]] = {
 
 def snapshot(response: Response) -> Response:
     """The response as it is now: events are encoded later, when it may have changed."""
-    return copy(response)
+    return structs.replace(response)
 
 
 def opening_events(response: Response) -> list[Event]:
@@ -42,8 +43,11 @@ def terminal_event(response: Response) -> Event:
 
 def output_text(output: Sequence[OutputItem]) -> str:
     """All that the model said, without reasoning and calls."""
-    messages = (item for item in output if isinstance(item, OutputMessage))
-    return "".join(part.text for message in messages for part in message.content if isinstance(part, OutputText))
+    texts: list[str] = []
+    for item in output:
+        if isinstance(item, OutputMessage):
+            texts += [part.text for part in item.content if isinstance(part, OutputText)]
+    return "".join(texts)
 
 
 def set_failed(response: Response, error: ApiError) -> None:

@@ -47,10 +47,10 @@ NO_LIMITS = RequestLimits(**dict.fromkeys(RequestLimits.__struct_fields__, sys.m
 MOST_LITERALS = 2_000
 DEEPEST_GROUP = 12
 LONGEST_PATTERN = 8 * 1024
+# What can be nested, in decoded JSON.
+NESTED = frozenset({dict, list})
 # The items that bring tools along.
 WITH_TOOLS = ("additional_tools", "tool_search_output")
-# Where the parts of an item's content can be.
-CONTENTS = ("content", "output")
 # The words of Lark that matter here. What is not closed ends with its line, so that nothing is read twice.
 _LARK = re.compile(
     r"""(?P<comment>(?://|\#)[^\n]*+)
@@ -80,12 +80,12 @@ def check_nesting(value: dict[str, Any], limits: RequestLimits = DEFAULT_LIMITS)
 
 def is_deeper(value: Any, levels: int) -> bool:
     """Level by level, and without recursion: a value may be deeper than the stack."""
-    level = [value] if isinstance(value, dict | list) else []
+    level = [value] if type(value) in NESTED else []
     for _ in range(levels):
         if not level:
             return False
-        members = (each.values() if isinstance(each, dict) else each for each in level)
-        level = [inner for each in members for inner in each if isinstance(inner, dict | list)]
+        members = [each.values() if type(each) is dict else each for each in level]
+        level = [inner for each in members for inner in each if type(inner) in NESTED]
     return bool(level)
 
 
@@ -102,12 +102,15 @@ def check_items(items: Iterable[Item], where: str, limits: RequestLimits, tools:
     """The items of the member `where`. They count together with the tools that come beside them."""
     tools = list(tools)
     for at, item in enumerate(items):
-        _check_name(item.get("name"), f"{where}[{at}].name", limits)
+        # Paths are made only for what there is: those of 200 items would take as long as all the rest of this.
+        if (name := item.get("name")) is not None:
+            _check_name(name, f"{where}[{at}].name", limits)
         if item.get("type") in WITH_TOOLS:
             tools += _placed(item.get("tools"), f"{where}[{at}].tools")
-        for member in CONTENTS:
-            if isinstance(parts := item.get(member), list):
-                _check_images(parts, f"{where}[{at}].{member}", limits)
+        if isinstance(parts := item.get("content"), list):
+            _check_images(parts, f"{where}[{at}].content", limits)
+        if isinstance(parts := item.get("output"), list):
+            _check_images(parts, f"{where}[{at}].output", limits)
     _at_most(limits.tools, len(tools), "tools", "tool", "max_tools", code="array_above_max_length")
     for place, tool in tools:
         _check_tool(tool, place, limits)
@@ -120,7 +123,7 @@ def _at_most(limit: int, value: int, where: str, noun: str, setting: str, *, cod
 
 
 def _check_name(name: Any, where: str, limits: RequestLimits) -> None:
-    if isinstance(name, str):
+    if isinstance(name, str) and len(name) > limits.name_length:
         code = "string_above_max_length"
         _at_most(limits.name_length, len(name), where, "character", "max_name_length", code=code)
 

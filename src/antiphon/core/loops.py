@@ -13,11 +13,12 @@ A user's message ends every loop: the user may have changed what made the call f
 
 import re
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from antiphon.core.arguments import canonical_arguments
 from antiphon.core.own_words import ALL_FAIL, FAILED_AGAIN, SAME_AGAIN
@@ -117,15 +118,15 @@ class _DeadEnd:
 
     def add(self, calls: Sequence[Call], *, helped: bool) -> None:
         """The calls of one turn."""
-        outputs = {_failure(call, helped=helped) for call in calls}
-        output = outputs.pop() if len(outputs) == 1 else None
-        if output is None:
+        output = _failure(calls[0], helped=helped) if calls else None
+        if output is None or any(_failure(call, helped=helped) != output for call in calls[1:]):
+            self.turns, self.output, self.names = 0, None, {}
             self.withheld.clear()
-        if output is None or output != self.output:
+            return
+        if output != self.output:
             self.turns, self.output, self.names = 0, output, {}
-        if output is not None:
-            self.turns += 1
-            self.names.update(dict.fromkeys(call.name for call in calls))
+        self.turns += 1
+        self.names.update(dict.fromkeys(call.name for call in calls))
         if self.turns >= DEAD_END_AT:
             self.withheld.update(dict.fromkeys(self.names, HAVE_ALL_FAILED.format(count=self.turns)))
 
@@ -140,6 +141,12 @@ class _Reader:
     # The calls of the turn before.
     _before: frozenset[Hashable] = frozenset()
     _dead_end: _DeadEnd = field(default_factory=_DeadEnd)
+
+    @property
+    def has_seen_calls(self) -> bool:
+        """There is something that a user's message ends."""
+        end = self._dead_end
+        return bool(self._runs or self._before or self.withheld or end.turns or end.withheld)
 
     def user(self) -> None:
         self.withheld.clear()
@@ -185,20 +192,25 @@ class _Reader:
             self.withheld[call.name] = (HAS_FAILED if failed else HAS_REPEATED).format(count=count)
 
 
-def find_loops(turns: Iterable[AssistantTurn | UserTurn], *, helped: bool = True) -> Loops:
+NO_LOOPS = Loops((), {})
+
+
+def find_loops(turns: Sequence[AssistantTurn | UserTurn], *, helped: bool = True) -> Loops:
     """Linear in the length of the turns. `helped`: the model is small. Others are only kept from calls that cannot succeed."""
+    if len(turns) == 1 and isinstance(turns[0], UserTurn):
+        return NO_LOOPS
     reader = _Reader(helped=helped)
     for turn in turns:
         if isinstance(turn, AssistantTurn):
             reader.turn(turn)
-        elif not _says_nothing(turn):
+        elif reader.has_seen_calls and not _says_nothing(turn):
             reader.user()
     return Loops(reader.notes, reader.withheld)
 
 
 def _says_nothing(turn: UserTurn) -> bool:
     """Clients that must send a message beside the outputs of calls send an empty one."""
-    return all(part["type"] == "text" and not part["text"].strip() for part in turn.parts)
+    return all(part["type"] == "text" and (not part["text"] or part["text"].isspace()) for part in turn.parts)
 
 
 def _count(run: _Run, call: Call, *, repeats: bool) -> None:
@@ -262,13 +274,13 @@ def offer_without(offer: Offer, withheld: Mapping[str, str], own_names: Collecti
     if not reasons or (offer.must_call and not left):
         return offer
     if left == names:
-        return replace(offer, withheld=reasons)
+        return structs.replace(offer, withheld=reasons)
     if not left:
         return Offer([], only=(), withheld=reasons)
     # An engine that makes sure of a call chooses among the tools that it sees.
     by_engine = offer.must_call and not offer.constrained
     tools = [tool for tool in offer.tools if tool.function.name in left] if by_engine else offer.tools
-    return replace(offer, tools=tools, only=left, withheld=reasons)
+    return structs.replace(offer, tools=tools, only=left, withheld=reasons)
 
 
 def withheld_to_notices(offer: Offer) -> Iterable[str]:

@@ -27,12 +27,16 @@ Annotation = dict[str, Any]
 class TextPart:
     """One `output_text` part of a message."""
 
+    __slots__ = ("_annotations", "_closed", "_length", "_logprobs", "_pieces", "_place", "_style", "fast_path")
+
     def __init__(self, place: PartPlace, style: EventStyle) -> None:
         self._place = place
         self._style = style
         self._pieces: list[str] = []
         self._logprobs: list[Logprob] = []
         self._annotations: list[Annotation] = []
+        # As it is once nothing more can come.
+        self._closed: OutputText | None = None
         # How many characters came through `feed()`: all of them, where there are citations.
         self._length = 0
         self.fast_path: FastPath | None = None
@@ -40,8 +44,8 @@ class TextPart:
             template = DeltaTemplate(events.OutputTextDelta(**place, delta=""))
             self.fast_path = FastPath(TextDelta, self._pieces, template)
 
-    def open(self) -> Iterable[Event]:
-        yield events.ContentPartAdded(**self._place, part=self._part(""))
+    def open(self) -> Event:
+        return events.ContentPartAdded(**self._place, part=self._part(""))
 
     def feed(self, delta: TextDelta) -> Iterable[Event]:
         text = delta.text
@@ -66,13 +70,16 @@ class TextPart:
 
     def close(self) -> Iterable[Event]:
         # From now on there is one copy of the text, however often it is asked for.
-        self._pieces[:] = [self.written]
-        part = self.part
-        yield events.OutputTextDone(**self._place, text=part.text, logprobs=self._logprobs)
-        yield events.ContentPartDone(**self._place, part=part)
+        text = self.written
+        self._pieces[:] = [text]
+        self._closed = part = self._part(text)
+        return (
+            events.OutputTextDone(**self._place, text=text, logprobs=self._logprobs),
+            events.ContentPartDone(**self._place, part=part),
+        )
 
     def _part(self, text: str) -> OutputText:
-        return OutputText(text=text, annotations=list(self._annotations), logprobs=list(self._logprobs))
+        return OutputText(text=text, annotations=self._annotations.copy(), logprobs=self._logprobs.copy())
 
     @property
     def written(self) -> str:
@@ -80,7 +87,7 @@ class TextPart:
 
     @property
     def part(self) -> OutputText:
-        return self._part(self.written)
+        return self._part(self.written) if self._closed is None else self._closed
 
 
 class RefusalPart:
@@ -93,8 +100,8 @@ class RefusalPart:
         self._style = style
         self._pieces: list[str] = []
 
-    def open(self) -> Iterable[Event]:
-        yield events.ContentPartAdded(**self._place, part=OutputRefusal(refusal=""))
+    def open(self) -> Event:
+        return events.ContentPartAdded(**self._place, part=OutputRefusal(refusal=""))
 
     def feed(self, delta: RefusalDelta) -> Iterable[Event]:
         text = delta.text
@@ -127,6 +134,7 @@ PARTS: dict[type[Delta], type[TextPart] | type[RefusalPart]] = {
 class MessageState:
     """A message. One that must pass a check before it is shown is buffered until it is whole, and repaired if possible."""
 
+    __slots__ = ("_annotations", "_id", "_index", "_item", "_parts", "_status", "_style", "_waiting", "check", "outcome")
     prefix: ClassVar[str] = "msg"
 
     def __init__(self, item_id: str, style: EventStyle, check: Check | None = None) -> None:
@@ -139,6 +147,8 @@ class MessageState:
         self._parts: list[TextPart | RefusalPart] = []
         self._waiting: list[ContentDelta] = []
         self._annotations: list[Annotation] = []
+        # Made once it is closed.
+        self._item: OutputMessage | None = None
 
     @classmethod
     def first(cls, delta: ContentDelta, *, follows_item: bool) -> ContentDelta | None:
@@ -160,13 +170,15 @@ class MessageState:
 
     def open(self, output_index: int) -> Iterable[Event]:
         self._index = output_index
-        yield events.OutputItemAdded(output_index=output_index, item=self.item)
+        opened: list[Event] = [events.OutputItemAdded(output_index=output_index, item=self.item)]
         waiting, self._waiting = self._waiting, []
         if self.outcome is not None:
             waiting = _repaired(waiting, self.outcome)
         for delta in waiting:
-            yield from self.receive(delta)
-        yield from self.annotate(self._annotations)
+            opened += self.receive(delta)
+        if self._annotations:
+            opened += self.annotate(self._annotations)
+        return opened
 
     def annotate(self, annotations: list[Annotation]) -> Iterable[Event]:
         """Of the text so far."""
@@ -176,21 +188,19 @@ class MessageState:
         return part.annotate(annotations) if self._parts and isinstance(part := self._parts[-1], TextPart) else ()
 
     def _next_part(self, part: TextPart | RefusalPart, delta: ContentDelta) -> Iterable[Event]:
-        if self._parts:
-            yield from self._parts[-1].close()
+        closed = self._parts[-1].close() if self._parts else ()
         self._parts.append(part)
-        yield from part.open()
-        yield from part.feed(delta)  # type: ignore[arg-type]
+        return (*closed, part.open(), *part.feed(delta))  # type: ignore[arg-type]
 
     def _next_place(self, output_index: int) -> PartPlace:
         return {"item_id": self._id, "output_index": output_index, "content_index": len(self._parts)}
 
     def close(self, status: Status) -> Iterable[Event]:
         assert self._index is not None
-        if self._parts:
-            yield from self._parts[-1].close()
+        closed = self._parts[-1].close() if self._parts else ()
         self._status = status
-        yield events.OutputItemDone(output_index=self._index, item=self.item)
+        self._item = self._make_item()
+        return (*closed, events.OutputItemDone(output_index=self._index, item=self._item))
 
     def finishable(self) -> bool:
         return True
@@ -207,6 +217,8 @@ class MessageState:
 
     @property
     def written(self) -> str:
+        if len(self._parts) == 1:
+            return self._parts[0].written
         return "".join(part.written for part in self._parts) or "".join(delta.text for delta in self._waiting)
 
     @property
@@ -215,6 +227,9 @@ class MessageState:
 
     @property
     def item(self) -> OutputMessage:
+        return self._make_item() if self._item is None else self._item
+
+    def _make_item(self) -> OutputMessage:
         return OutputMessage(id=self._id, status=self._status, content=[part.part for part in self._parts])
 
 
@@ -232,12 +247,15 @@ def _repaired(waiting: list[ContentDelta], outcome: CheckOutcome) -> list[Conten
 class CompactionState(MessageState):
     """The summary of a conversation: no deltas; the item is emitted whole and sealed."""
 
+    __slots__ = ("_sealed",)
     prefix: ClassVar[str] = "cmp"
 
     def open(self, output_index: int) -> Iterable[Event]:
         self._index = output_index
-        yield events.OutputItemAdded(output_index=output_index, item=self._item(""))
-        yield events.CompactionCompacting(item_id=self._id, output_index=output_index)
+        return (
+            events.OutputItemAdded(output_index=output_index, item=self._to_item("")),
+            events.CompactionCompacting(item_id=self._id, output_index=output_index),
+        )
 
     def receive(self, delta: ContentDelta) -> Iterable[Event]:
         self._waiting.append(delta)
@@ -250,10 +268,10 @@ class CompactionState(MessageState):
         assert self._index is not None
         compacted = CompactedText(self.written, self._style.kept())
         # Half a summary must not replace what it is about: without a seal it replaces nothing.
-        self._sealed = self._item(self._style.seal(compacted.to_text()) if status == "completed" else "")
+        self._sealed = self._to_item(self._style.seal(compacted.to_text()) if status == "completed" else "")
         return (events.OutputItemDone(output_index=self._index, item=self._sealed),)
 
-    def _item(self, sealed: str) -> Compaction:
+    def _to_item(self, sealed: str) -> Compaction:
         return Compaction(id=self._id, encrypted_content=sealed)
 
     @property

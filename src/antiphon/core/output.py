@@ -64,7 +64,8 @@ class Output:
     def begin_answer(self) -> None:
         """Another answer of the engine follows."""
         self.reason = None
-        self._pieces = CallPieces()
+        if self._pieces.calls:
+            self._pieces = CallPieces()
         self._answer_start = len(self._sequence.opened)
         self._sequence.withheld.clear()
         self._sequence.set_fast_path()
@@ -111,12 +112,17 @@ class Output:
     @property
     def written(self) -> str:
         """All that the model wrote in the current answer."""
-        return "".join([*self._sequence.withheld, *(state.written for state in self._answer)])
+        return "".join([*self._sequence.withheld, *[state.written for state in self._answer]])
 
     @property
     def lengths(self) -> Written:
-        thoughts = (state for state in self._answer if isinstance(state, ReasoningState))
-        return Written(len(self.written), sum(len(state.written) for state in thoughts))
+        total, thoughts = sum(map(len, self._sequence.withheld)), 0
+        for state in self._answer:
+            length = len(state.written)
+            total += length
+            if isinstance(state, ReasoningState):
+                thoughts += length
+        return Written(total, thoughts)
 
     @property
     def lone_thought(self) -> str | None:

@@ -1,7 +1,6 @@
 """The question of an exchange: which engine is asked, and the request in its dialect, as it is by now."""
 
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -98,7 +97,7 @@ class Question:
         # What came of reading its documents, by their digests.
         self._documents: dict[bytes, CheckOutcome] = {}
         # The work that the conversion has to wait for, and whether what came of it changes the conversion.
-        self._work: deque[ReadWork | DefinitionWork] = deque()
+        self._work: Iterator[ReadWork | DefinitionWork] = iter(())
         self._outdated = False
         self.convert()
         check_servers(self.approvals, self.conversion.box)
@@ -134,13 +133,13 @@ class Question:
     def convert(self) -> None:
         items, earlier = self._remaining()
         model = self._request.model or self.knowledge.default_model
-        dialect = self.knowledge.dialect_for(model)
-        help = self.knowledge.help_for(model, self._environment.help)
-        facts = {**(strict_facts(dialect) if self._strict else {}), **self._facts}
+        dialect, help, sampling, _ = self.knowledge.traits_of(model, self._environment.help)
+        if self._strict or self._facts:
+            dialect = replace(dialect, **{**(strict_facts(dialect) if self._strict else {}), **self._facts})
         conversion = request_to_chat(
             self._request,
             items,
-            replace(dialect, **facts) if facts else dialect,
+            dialect,
             model,
             self._environment.sealer,
             earlier=earlier,
@@ -152,14 +151,14 @@ class Question:
             found=self._found,
             rejection=self._rejection,
             help=help,
-            sampling=self.knowledge.sampling_for(model),
+            sampling=sampling,
             attached=self._attached,
             hosted_kinds=self._environment.hosted_kinds,
             lists=self._lists,
+            toolboxes=self._environment.toolboxes,
         )
-        self._work = deque(
-            (*map(self._bounded, conversion.unread), *(DefinitionWork(each.definition) for each in conversion.definitions))
-        )
+        definitions = [DefinitionWork(each.definition) for each in conversion.definitions]
+        self._work = iter((*map(self._bounded, conversion.unread), *definitions))
         self._outdated = False
         self.conversion: Conversion = conversion
         if self._rejection is not None:
@@ -170,16 +169,15 @@ class Question:
         items = self.window.items
         if not self.dropped:
             return items, self._earlier
-        left = truncated(items, self.dropped, self._size_of)
+        left = truncated(items, self.dropped, self.size_of)
         if left is None:
             raise ContextLengthExceeded("The input is too long, even its last turn alone.", param="input")
         return left, max(0, self._earlier - (len(items) - len(left)))
 
     def _make_window(self, sent: int) -> Window:
-        open_sealed = self._environment.sealer.open
-        return items_to_window(self.items, open_sealed, earlier=self._earlier, sent=sent, size_of=self._size_of)
+        return items_to_window(self.items, self._environment.sealer.open, earlier=self._earlier, sent=sent)
 
-    def _size_of(self, item: Item) -> int:
+    def size_of(self, item: Item) -> int:
         """With what was read of the files that it names."""
         found = (self._documents.get(work_digest(file)) for file in files_of(item))
         return size_of(item) + sum(outcome_size(outcome) for outcome in found if outcome is not None)
@@ -204,8 +202,8 @@ class Question:
         """What has to be done before the engine can be asked: a document is read, a schema or grammar is compiled. The request
         is converted anew when all of it is done, not after each."""
         while True:
-            while self._work:
-                if not self._knows(work := self._work.popleft()):
+            for work in self._work:
+                if not self._knows(work):
                     return work
             if not self._outdated:
                 return None

@@ -17,13 +17,23 @@ Item = dict[str, Any]
 
 # Where the text of a reasoning item can be.
 THOUGHT = ("content", "encrypted_content", "summary")
+# The types of items that may stand for another one. Items of all other types stand for themselves.
+STAND_INS = frozenset({"item_reference", "reasoning", "image_generation_call"})
 
 
 def stands_for(item: Item) -> str | None:
     """The id of the item that this one stands for. None: it stands for itself."""
+    if _has_type_of_its_own(item):
+        return None
     id = item.get("id")
     is_meant = is_reference(item) or _is_empty_thought(item) or _is_bare_image(item)
     return id if isinstance(id, str) and is_meant else None
+
+
+def _has_type_of_its_own(item: Item) -> bool:
+    """Its type alone says that it stands for itself: so it is with most items."""
+    kind = item.get("type")
+    return isinstance(kind, str) and kind not in STAND_INS
 
 
 def is_reference(item: Item) -> bool:
@@ -62,6 +72,9 @@ def resolved(history: Sequence[Item], own: Sequence[Item], found: Mapping[str, I
     known: set[str] | None = None
     items: list[Item] = []
     for at, item in enumerate(own):
+        if _has_type_of_its_own(item):
+            items.append(item)
+            continue
         if is_reference(item):
             convert(item, InputItemReference, f"input[{at}]")
         if (id := stands_for(item)) is not None:

@@ -1,7 +1,6 @@
 """The question after an answer that was rejected: a constraint where the engine supports one."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import msgspec
 from msgspec import UNSET, structs
@@ -23,7 +22,7 @@ def rejection_to_conversion(conversion: Conversion, rejection: Rejection, *, hel
     repaired = _constrained(conversion, rejection, helped=helped)
     if not helped:
         return repaired
-    return replace(repaired, finder=lambda: WithoutOwnWords(repaired.finder(), rejection.complaint))
+    return structs.replace(repaired, finder=lambda: WithoutOwnWords(repaired.finder(), rejection.complaint))
 
 
 def _constrained(conversion: Conversion, rejection: Rejection, *, helped: bool) -> Conversion:
@@ -31,7 +30,7 @@ def _constrained(conversion: Conversion, rejection: Rejection, *, helped: bool) 
     dialect = conversion.dialect
     if not constrains(dialect) or (rejection.call is None and _is_enforced(conversion)):
         _leave_out_withheld(chat, conversion.requirements)
-        return replace(conversion, chat=chat)
+        return structs.replace(conversion, chat=chat)
     if names := _names_to_call(conversion, rejection, helped=helped):
         functions = [conversion.box.functions[name].function for name in names]
         say = _say(conversion, rejection)
@@ -39,14 +38,14 @@ def _constrained(conversion: Conversion, rejection: Rejection, *, helped: bool) 
         if say is not None and chat.tools is not UNSET:
             # An engine that reads calls would pass on those of our own function.
             chat.tool_choice = "none"
-        return replace(conversion, chat=chat, finder=lambda: _finder(functions, say))
+        return structs.replace(conversion, chat=chat, finder=lambda: _finder(functions, say))
     check = conversion.requirements.answer
     if rejection.call is None and isinstance(check, SchemaCheck):
         # It was an answer, and no call: it is an answer now. The engine may not constrain one beside tools.
         if not dialect.constrains_json_with_tools and dialect.constraint_member == "response_format":
             chat.tools = chat.tool_choice = chat.parallel_tool_calls = UNSET
         constrain(chat, schema_to_response_format(msgspec.json.decode(check.definition)), dialect)
-    return replace(conversion, chat=chat)
+    return structs.replace(conversion, chat=chat)
 
 
 def _finder(functions: Sequence[ChatFunction], say: ChatFunction | None) -> CallFinder:

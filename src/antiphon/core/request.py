@@ -1,12 +1,11 @@
 """Responses request → chat request. A pure function of the request and the dialect."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from antiphon.core.chat_request import make_chat, wants_logprobs
 from antiphon.core.checks import Checks, Definition, offer_to_requirements, wants_json
@@ -17,6 +16,7 @@ from antiphon.core.easier_tools.adaptations import offer_easier_tools
 from antiphon.core.enforcement import Rejection
 from antiphon.core.help import NO_HELP, Help
 from antiphon.core.input_items import items_to_draft, tools_in_items, tools_of_search
+from antiphon.core.known_toolboxes import KnownToolboxes, toolbox_key
 from antiphon.core.loops import offer_without, withheld_to_notices
 from antiphon.core.request_fields import dropped_fields_to_notices, refuse_unsupported
 from antiphon.core.requirements import Requirements
@@ -33,8 +33,7 @@ from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import CreateResponse
 
 
-@dataclass(frozen=True, slots=True)
-class Conversion:
+class Conversion(Struct, frozen=True):
     chat: ChatRequest
     dialect: Dialect
     notices: tuple[str, ...]
@@ -74,17 +73,21 @@ def request_to_chat(
     attached: Sequence[Tool] = (),
     hosted_kinds: Collection[str] = (),
     lists: KnownLists | None = None,
+    toolboxes: KnownToolboxes | None = None,
 ) -> Conversion:
     """`earlier`: how many of the items were stored, and not sent with this request. `complaint_about`: why a
     schema or grammar is known not to compile. `documents`: what is known of the documents in the items.
     `rounds`, `found`, `rejection`: what has become of the response so far. `help`: what a small model gets.
     `sampling`: how this model's tokens are chosen where the request does not say. `attached`: tools that the operator adds.
-    `hosted_kinds`: the kinds of tool that the gateway runs. `lists`: what is known of the tools of MCP servers."""
+    `hosted_kinds`: the kinds of tool that the gateway runs. `lists`: what is known of the tools of MCP servers.
+    `toolboxes`: what was made of tools that other requests had."""
     refuse_unsupported(request)
-    box = _box(request, items, found, tool_definitions, help, earlier=earlier, attached=attached, lists=lists)
+    more = _more_tools(items, found, attached, earlier=earlier)
+    box = _box(request.tools or (), more, tool_definitions, help, lists, toolboxes)
     documents = documents or Documents()
     draft = _draft(items, rounds, box, sealer, documents, earlier=earlier)
-    compacts = any(item.get("type") == "compaction_trigger" for item in items[max(0, earlier) :])
+    # One that is not the last item was refused, or was obeyed before.
+    compacts = bool(items) and len(items) > earlier and items[-1].get("type") == "compaction_trigger"
     request, sampling = _as_answered(request, box, sampling, compacts=compacts)
     offer = _offer(request, box, draft, dialect, tool_definitions, help)
     checks = Checks(complaint_about)
@@ -120,23 +123,43 @@ def request_to_chat(
     )
 
 
-def _box(
-    request: CreateResponse,
-    items: Sequence[dict[str, Any]],
-    found: Sequence[Tool],
-    definitions: Mapping[str, Define],
-    help: Help,
-    *,
-    earlier: int,
-    attached: Sequence[Tool],
-    lists: KnownLists | None,
-) -> Toolbox:
+def _more_tools(
+    items: Sequence[dict[str, Any]], found: Sequence[Tool], attached: Sequence[Tool], *, earlier: int
+) -> list[tuple[str, Tool]]:
+    """The tools that are not in the request's `tools`, each with its place."""
     added = [(f"{ATTACHED}[{at}]", tool) for at, tool in enumerate(attached)]
     # Found after those that the prompt before had.
-    more = [*added, *tools_in_items(items, earlier=earlier), *tools_of_search(found)]
-    box = tools_to_box(request.tools or (), more, definitions, lists)
-    if box is NO_TOOLS:
-        return box
+    return [*added, *tools_in_items(items, earlier=earlier), *tools_of_search(found)]
+
+
+def _box(
+    tools: Sequence[Tool],
+    more: Sequence[tuple[str, Tool]],
+    definitions: Mapping[str, Define],
+    help: Help,
+    lists: KnownLists | None,
+    known: KnownToolboxes | None,
+) -> Toolbox:
+    if not tools and not more:
+        return NO_TOOLS
+    key = None if more or known is None else toolbox_key(tools, definitions, help)
+    if key is None or known is None:
+        return _new_box(tools, more, definitions, help, lists)
+    if (box := known.get(key)) is None:
+        # Without the lists, which are those of one conversation.
+        box = _new_box(tools, (), definitions, help, None)
+        known.add(key, box)
+    return box
+
+
+def _new_box(
+    tools: Sequence[Tool],
+    more: Sequence[tuple[str, Tool]],
+    definitions: Mapping[str, Define],
+    help: Help,
+    lists: KnownLists | None,
+) -> Toolbox:
+    box = tools_to_box(tools, more, definitions, lists)
     describe_search(box)
     if help.easier_tools:
         offer_easier_tools(box, help.reason)
@@ -180,7 +203,7 @@ def _offer(
     # A server's tools may be meant that are not known yet. The request is converted again when they are.
     choice = provisional_choice(request.tool_choice, box) if box.unlisted else request.tool_choice
     offer = choice_to_offer(choice, box, dialect, definitions, holds_calls=holds_calls)
-    return offer_without(offer, withheld, box.own_names(offer.names))
+    return offer_without(offer, withheld, box.own_names(offer.names)) if withheld else offer
 
 
 def _may_hold_calls(request: CreateResponse) -> bool:
@@ -203,7 +226,13 @@ def _unreadable_to_notices(
             yield f"{definition.notice}: {reason}"
 
 
+def _no_finder() -> None:
+    """No call can be in the text of an answer without tools."""
+
+
 def _finder(offer: Offer, box: Toolbox) -> Callable[[], CallFinder | None]:
+    if not offer.tools and not offer.only and not offer.withheld:
+        return _no_finder
     say = offer.say.name if offer.say is not None else None
     if offer.constrained and say is None:
         return lambda: ConstrainedCall(offer.names)

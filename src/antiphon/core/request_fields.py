@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import UNSET
 
 from antiphon.errors import InvalidRequest, quoted
-from antiphon.wire.responses import CreateResponse, ReasoningOptions, TextFormat
+from antiphon.wire.responses import CreateResponse, TextFormat
 
 # What happens to each field of the request. A field that is not listed is not part of the API: dropped with a notice.
 #   sent     the engine gets it, mapped where necessary
@@ -58,6 +58,9 @@ FIELDS: dict[str, str] = {
     "prompt": "refused",
 }
 
+REFUSED = tuple(name for name, policy in FIELDS.items() if policy == "refused")
+DROPPED = tuple(name for name, policy in FIELDS.items() if policy == "dropped")
+
 LOGPROBS = "message.output_text.logprobs"
 SEALED_REASONING = "reasoning.encrypted_content"
 INCLUDABLE = frozenset(
@@ -75,8 +78,8 @@ INCLUDABLE = frozenset(
 
 
 def refuse_unsupported(request: CreateResponse) -> None:
-    for name, policy in FIELDS.items():
-        if policy == "refused" and getattr(request, name):
+    for name in REFUSED:
+        if getattr(request, name):
             raise InvalidRequest(
                 f"Unsupported parameter: `{name}` cannot be used here.", param=name, code="unsupported_parameter"
             )
@@ -114,15 +117,15 @@ def _refuse_unnamed(format: TextFormat | None) -> None:
         )
 
 
-def dropped_fields_to_notices(request: CreateResponse) -> Iterable[str]:
-    dropped = [name for name, policy in FIELDS.items() if policy == "dropped" and getattr(request, name) is not None]
-    reasoning = request.reasoning or ReasoningOptions()
-    # Here all turns are sent, and each model has one mode.
-    if reasoning.context == "current_turn":
-        dropped.append("reasoning.context")
-    if reasoning.mode not in (None, "standard"):
-        dropped.append("reasoning.mode")
-    return (f"field {name} has no effect here and was left out" for name in dropped)
+def dropped_fields_to_notices(request: CreateResponse) -> list[str]:
+    dropped = [name for name in DROPPED if getattr(request, name) is not None]
+    if (reasoning := request.reasoning) is not None:
+        # Here all turns are sent, and each model has one mode.
+        if reasoning.context == "current_turn":
+            dropped.append("reasoning.context")
+        if reasoning.mode not in (None, "standard"):
+            dropped.append("reasoning.mode")
+    return [f"field {name} has no effect here and was left out" for name in dropped]
 
 
 # ---- what is read from it ------------------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
 """What a request requires of an answer: which tools it may call and which it must, and the checks that its texts must pass."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct
 
 from antiphon.core.check_work import CheckWork
 from antiphon.core.tools import Native
@@ -45,8 +46,7 @@ class Tools(NamedTuple):
 PLAIN_FUNCTIONS = Tools(lambda name: Native("function", name), lambda name: None)
 
 
-@dataclass(frozen=True, slots=True)
-class Requirements:
+class Requirements(Struct, frozen=True):
     tools: Tools = PLAIN_FUNCTIONS
     # The check of an answer in words, where it has to be JSON.
     answer: Check | None = None
@@ -56,7 +56,7 @@ class Requirements:
     # The own names of tools that are offered as some of these: a call by its tool's own name is understood.
     own_names: frozenset[str] = frozenset()
     # Those that may not be called now because the model is in a loop, and why.
-    withheld: Mapping[str, str] = field(default_factory=dict)
+    withheld: Mapping[str, str] = {}
     # Calls are dropped, with a notice: all of them, or all but one of an answer unless calls may be parallel.
     may_call: bool = True
     parallel: bool = True

@@ -20,6 +20,7 @@ class Sampling:
     free_extra: Mapping[str, Any] = field(default_factory=dict)
 
 
+NO_EXTRA: Mapping[str, Any] = {}
 # What the engine does by itself.
 ENGINE_DEFAULT = Sampling()
 
@@ -29,11 +30,11 @@ def sampling_of_answer(sampling: Sampling, request: CreateResponse, *, has_tools
     answer is a summary, whose length is that of what it replaces."""
     format = request.text.format if request.text else None
     is_text = not has_tools and (format is None or format.type == "text")
-    return replace(
-        sampling,
-        most_tokens=None if has_tools or compacts else sampling.most_tokens,
-        free_extra=sampling.free_extra if is_text else {},
-    )
+    most_tokens = None if has_tools or compacts else sampling.most_tokens
+    free_extra = sampling.free_extra if is_text else NO_EXTRA
+    if most_tokens == sampling.most_tokens and free_extra == sampling.free_extra:
+        return sampling
+    return replace(sampling, most_tokens=most_tokens, free_extra=free_extra)
 
 
 def is_capped(request: CreateResponse, sampling: Sampling) -> bool:
@@ -43,6 +44,8 @@ def is_capped(request: CreateResponse, sampling: Sampling) -> bool:
 
 def with_sampling(request: CreateResponse, sampling: Sampling) -> CreateResponse:
     """The request with the model's values where it has none of its own."""
+    if sampling.temperature is None and sampling.top_p is None and sampling.most_tokens is None:
+        return request
 
     def own(value: Any, otherwise: Any) -> Any:
         return otherwise if value is None else value

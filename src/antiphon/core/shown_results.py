@@ -92,7 +92,8 @@ def item_to_view(item: Item) -> Item:
 
 def files_shown(items: Iterable[Item]) -> list[FileSource]:
     """The files that a history lets the model cite."""
-    shown = [shown_result(item) for item in items if MEMBER in item]
+    if not (shown := [shown_result(item) for item in items if MEMBER in item]):
+        return []
     return [file.source for each in shown if each is not None for file in each.files]
 
 

@@ -46,13 +46,25 @@ class Rule:
 def fitted(messages: Messages, dialect: Dialect) -> tuple[Messages, list[str]]:
     """The messages as the model's chat template takes them, and notices about what it cannot show."""
     notices = []
-    for rule in RULES:
-        if not rule.applies(dialect):
-            continue
+    for rule in _rules_for(dialect):
         before, messages = messages, rule.rewrite(messages, dialect)
         if rule.notice is not None and messages != before:
             notices.append(rule.notice)
     return messages, notices
+
+
+# The rules of the dialects that were used last, by identity: a dialect never changes, and has too many members to be hashed.
+MOST_DIALECTS = 256
+_rules: dict[int, tuple[Dialect, tuple[Rule, ...]]] = {}
+
+
+def _rules_for(dialect: Dialect) -> tuple[Rule, ...]:
+    known = _rules.get(id(dialect))
+    if known is None or known[0] is not dialect:
+        if len(_rules) >= MOST_DIALECTS:
+            _rules.clear()
+        known = _rules[id(dialect)] = (dialect, tuple(rule for rule in RULES if rule.applies(dialect)))
+    return known[1]
 
 
 # ---- thoughts --------------------------------------------------------------------------------------------------------
@@ -146,11 +158,12 @@ def _with_texts_before_calls(messages: Messages, dialect: Dialect) -> Messages:
 
 
 def _without_empty_texts(messages: Messages, dialect: Dialect) -> Messages:
-    return [structs.replace(each, content=NOTHING) if _says_nothing(each) else each for each in messages]
-
-
-def _says_nothing(message: ChatMessage) -> bool:
-    return message.role == "assistant" and not message.content and not message.tool_calls
+    return [
+        structs.replace(each, content=NOTHING)
+        if not each.content and each.role == "assistant" and not each.tool_calls
+        else each
+        for each in messages
+    ]
 
 
 def _with_system_in_user(messages: Messages, dialect: Dialect) -> Messages:

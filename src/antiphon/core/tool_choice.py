@@ -1,11 +1,10 @@
 """What the model may call, and what it must: `tool_choice` in all its forms, in a way that the engine can enforce."""
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from antiphon.core.call_schema import say_function
 from antiphon.core.constraints import constrains
@@ -37,8 +36,7 @@ class AllowedTools(Struct):
     mode: str = "auto"
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Struct, frozen=True):
     """The tools that the engine sees, and how it may choose among them."""
 
     tools: list[ChatTool]
@@ -55,7 +53,7 @@ class Offer:
     # The tools are described in the prompt: the template has none, or the engine constrains no answer beside tools.
     in_words: bool = False
     # The tools that may not be called in this answer because the model is in a loop, and why.
-    withheld: Mapping[str, str] = field(default_factory=dict)
+    withheld: Mapping[str, str] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -66,6 +64,10 @@ class Offer:
     def shown(self) -> list[ChatTool]:
         """The tools as the model sees them."""
         return self.tools if self.say is None else [*self.tools, ChatTool(self.say)]
+
+
+# That of most requests. Nothing is added to it.
+NO_OFFER = Offer([])
 
 
 def choice_to_offer(
@@ -79,18 +81,22 @@ def choice_to_offer(
     """`definitions`: the types of tool that there are here, those that the gateway runs among them. `holds_calls`: an answer
     that may be a call is constrained to the form of one."""
     offer = _offer(choice, Choosable(box, dialect, definitions))
-    if holds_calls and offer.tools and not offer.must_call and constrains(dialect):
+    if not offer.tools:
+        return offer
+    if holds_calls and not offer.must_call and constrains(dialect):
         offer = _held(offer, box, dialect)
-    return replace(offer, tools=tools_as_sent(offer.tools, box, constrains=dialect.constrains_calls and not offer.in_words))
+    return structs.replace(
+        offer, tools=tools_as_sent(offer.tools, box, constrains=dialect.constrains_calls and not offer.in_words)
+    )
 
 
-@dataclass(frozen=True)
 class Choosable:
     """What a choice is made from."""
 
-    box: Toolbox
-    dialect: Dialect
-    definitions: Mapping[str, Define]
+    def __init__(self, box: Toolbox, dialect: Dialect, definitions: Mapping[str, Define]) -> None:
+        self.box = box
+        self.dialect = dialect
+        self.definitions = definitions
 
     @cached_property
     def by_name(self) -> Mapping[tuple[str, str], list[str]]:
@@ -136,7 +142,7 @@ def _offer(choice: str | Choice | None, among: Choosable) -> Offer:
 def _auto(tools: list[ChatTool], dialect: Dialect, only: tuple[str, ...] | None = None) -> Offer:
     # An engine that cannot parse calls rejects "auto", but shows the tools to its model all the same.
     if not tools:
-        return Offer([], only=only)
+        return NO_OFFER if only is None else Offer([], only=only)
     return Offer(tools, "auto" if dialect.reads_calls else "none", only, in_words=not dialect.shows_tools)
 
 
@@ -157,7 +163,7 @@ def _required_call(names: list[str], box: Toolbox, dialect: Dialect) -> Offer:
     if constrains(dialect):
         shown = _auto(list(box.functions.values()), dialect, tuple(names))
         in_words = shown.in_words or not _shows_tools_too(dialect)
-        return replace(shown, must_call=True, constrained=True, in_words=in_words)
+        return structs.replace(shown, must_call=True, constrained=True, in_words=in_words)
     # The engine may support the word after all, and the model may follow the prompt.
     tools, in_words = [box.functions[name] for name in names], not dialect.shows_tools
     return Offer(tools, "required", tuple(names), must_call=True, prompted=True, in_words=in_words)
@@ -167,7 +173,7 @@ def _held(offer: Offer, box: Toolbox, dialect: Dialect) -> Offer:
     """A call, or an answer in words, which is a call as well."""
     # An engine that reads calls would pass on those of our own function.
     in_words = offer.in_words or dialect.calls_when_constrained or not _shows_tools_too(dialect)
-    return replace(offer, constrained=True, say=say_function(box.functions), in_words=in_words)
+    return structs.replace(offer, constrained=True, say=say_function(box.functions), in_words=in_words)
 
 
 def _shows_tools_too(dialect: Dialect) -> bool:

@@ -112,8 +112,7 @@ class ToolResult(Struct, frozen=True):
     notice: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Native:
+class Native(Struct, frozen=True, gc=False):
     """A tool as the client knows it. Its kind decides what its calls look like."""
 
     kind: str
@@ -278,6 +277,8 @@ class Toolbox:
         return None if easy is None else easy.native_arguments(arguments)
 
     def as_called(self, native: Native, arguments: str) -> AsCalled:
+        if not self.instead:
+            return AsCalled(self.name_of(native), arguments)
         for name in self.instead.get(native, ()):
             if (own := self.easy[name].own_arguments(arguments)) is not None:
                 return AsCalled(name, own, easy=self.easy.keys())
@@ -293,8 +294,10 @@ class Toolbox:
 
     def name_of(self, native: Native) -> str:
         """The engine's name of this tool, also when it is not offered any more, or not yet."""
+        if (name := self.names.get(native)) is not None:
+            return name
         deferred = self.searchable.get(native)
-        return self.names.get(native) or (engine_name(native) if deferred is None else deferred.function.name)
+        return engine_name(native) if deferred is None else deferred.function.name
 
     def native_of(self, name: str) -> Native:
         """What the engine's call means. A model may leave the namespace out. Calls of unknown tools are passed on."""

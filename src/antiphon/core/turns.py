@@ -1,11 +1,11 @@
 """The turns of a chat: what the model said and called, with the results, and what the user said."""
 
-from collections import Counter, deque
-from collections.abc import Collection, Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from antiphon.core.arguments import canonical_arguments, object_arguments
 from antiphon.core.easier_tools.results import plain_result
@@ -17,13 +17,12 @@ NO_OUTPUT = "(no output was recorded for this call)"
 IMAGE_FOLLOWS = "(the result is the image in the next user message)"
 
 
-@dataclass(slots=True)
-class Call:
+class Call(Struct):
     id: str
     name: str
     arguments: str
-    texts: list[str] = field(default_factory=list)
-    media: list[Part] = field(default_factory=list)
+    texts: list[str] = []
+    media: list[Part] = []
     answered: bool = False
     # What Antiphon adds to the output, as its last line.
     note: str = ""
@@ -38,6 +37,8 @@ class Call:
         return "\n".join(filter(None, (output.rstrip("\n"), self.note))) if self.note else output
 
     def output(self) -> str:
+        if len(self.texts) == 1:
+            return self.texts[0]
         if self.texts:
             return "\n".join(self.texts)
         if self.media:
@@ -48,8 +49,12 @@ class Call:
 class WaitingCalls:
     """The calls with one id that have no output yet, the oldest first. Engines may give parallel calls one id."""
 
+    __slots__ = ("_actions", "_calls", "_next")
+
     def __init__(self) -> None:
-        self._calls: deque[Call] = deque()
+        self._calls: list[Call] = []
+        # The oldest one that has none.
+        self._next = 0
         # What each call does. Made when a second call has the id: most ids are unique.
         self._actions: set[Hashable] | None = None
 
@@ -59,18 +64,19 @@ class WaitingCalls:
             self._actions.add(_action(call))
 
     def pop(self) -> Call:
-        call = self._calls.popleft()
+        call = self._calls[self._next]
+        self._next += 1
         if self._actions is not None:
             self._actions.discard(_action(call))
         return call
 
     def __bool__(self) -> bool:
-        return bool(self._calls)
+        return self._next < len(self._calls)
 
     def __contains__(self, call: Call) -> bool:
         """The same call. The id alone does not say so, and clients may write the same arguments in another way."""
         if self._actions is None:
-            self._actions = set(map(_action, self._calls))
+            self._actions = set(map(_action, self._calls[self._next :]))
         return _action(call) in self._actions
 
 
@@ -78,13 +84,12 @@ def _action(call: Call) -> Hashable:
     return call.name, canonical_arguments(call.arguments)
 
 
-@dataclass(slots=True)
-class AssistantTurn:
-    reasoning: list[str] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+class AssistantTurn(Struct):
+    reasoning: list[str] = []
+    texts: list[str] = []
+    calls: list[Call] = []
     # The calls without an output, by their ids.
-    waiting: dict[str, WaitingCalls] = field(default_factory=dict)
+    waiting: dict[str, WaitingCalls] = {}
     # One of its calls has an output.
     answered: bool = False
     # Its texts, each with whether it is a thought. Made when one follows a call: most turns end with their calls.
@@ -103,7 +108,9 @@ class AssistantTurn:
 
     def add(self, call: Call) -> None:
         self.calls.append(call)
-        self.waiting.setdefault(call.id, WaitingCalls()).add(call)
+        if (same_id := self.waiting.get(call.id)) is None:
+            same_id = self.waiting[call.id] = WaitingCalls()
+        same_id.add(call)
 
     def waits_for(self, call: Call) -> bool:
         """It has this very call, without an output."""
@@ -122,6 +129,8 @@ class AssistantTurn:
     def drop_replaced(self) -> list[Call]:
         """The calls that were sent again with other arguments. There is one output for both, so they are one call, and the
         arguments that came last count."""
+        if len(self.calls) < 2:
+            return []
         alike: dict[tuple[str, str], list[Call]] = {}
         for call in self.calls:
             alike.setdefault((call.id, call.name), []).append(call)
@@ -141,25 +150,26 @@ class AssistantTurn:
         self.texts += turn.texts
         self.calls += turn.calls
 
-    def messages(self) -> Iterator[ChatMessage]:
-        message = ChatMessage(role="assistant", content="\n\n".join(self.texts))
+    def messages(self) -> list[ChatMessage]:
+        message = ChatMessage("assistant", "\n\n".join(self.texts))
         if thought := "\n\n".join(self.reasoning):
             message.reasoning_content = thought
-        ids = self._own_ids()
+        messages = [message]
         if self.calls:
-            message.tool_calls = [
-                ChatCall(id, ChatCallFunction(call.name, call.arguments)) for id, call in zip(ids, self.calls, strict=True)
-            ]
-        yield message
-        for id, call in zip(ids, self.calls, strict=True):
-            yield ChatMessage(role="tool", tool_call_id=id, content=call.shown_output())
-        if media := [part for call in self.calls for part in call.media]:
-            yield ChatMessage(role="user", content=media)
+            message.tool_calls = calls = []
+            media: list[Part] = []
+            for id, call in zip(self._own_ids(), self.calls, strict=True):
+                calls.append(ChatCall(id, ChatCallFunction(call.name, call.arguments)))
+                messages.append(ChatMessage("tool", call.shown_output(), tool_call_id=id))
+                media += call.media
+            if media:
+                messages.append(ChatMessage("user", media))
+        return messages
 
     def _own_ids(self) -> list[str]:
         """Each call has its own: the same code may run twice, and engines may give parallel calls one id."""
         ids = [call.id for call in self.calls]
-        if len(set(ids)) == len(ids):
+        if len(ids) < 2 or len(set(ids)) == len(ids):
             return ids
         count: Counter[str] = Counter()
         for at, id in enumerate(ids):
@@ -168,8 +178,7 @@ class AssistantTurn:
         return ids
 
 
-@dataclass(slots=True)
-class UserTurn:
+class UserTurn(Struct):
     parts: list[Part]
 
     def key(self) -> bytes:
@@ -183,7 +192,9 @@ class UserTurn:
 class Asked:
     """The user messages before an assistant turn. Their keys are made when one is looked up: most requests repeat nothing."""
 
-    def __init__(self, turns: Iterable[UserTurn] = ()) -> None:
+    __slots__ = ("_keys", "_unread")
+
+    def __init__(self, turns: Iterable[AssistantTurn | UserTurn] = ()) -> None:
         self._unread = list(turns)
         self._keys: set[bytes] = set()
 
@@ -191,7 +202,7 @@ class Asked:
         self._unread += turns
 
     def __contains__(self, turn: UserTurn) -> bool:
-        self._keys.update(each.key() for each in self._unread)
+        self._keys.update(each.key() for each in self._unread if isinstance(each, UserTurn))
         self._unread = []
         return turn.key() in self._keys
 

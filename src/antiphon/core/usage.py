@@ -1,11 +1,10 @@
 """Token usage, summed over every engine answer of a response."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import InputTokensDetails, OutputTokensDetails, Usage
@@ -21,8 +20,7 @@ class Written(NamedTuple):
 NOTHING_WRITTEN = Written(0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Uncounted:
+class Uncounted(Struct, frozen=True):
     """An engine answer without usage: what was asked, and what the model wrote."""
 
     engine: int
@@ -32,7 +30,9 @@ class Uncounted:
 
 
 class UsageCount:
-    """One engine answer after another: `report()` what the engine says, then `end_answer()`."""
+    """One engine answer after another: `report()` what the engine says, then `end_reported()` or `end_unreported()`."""
+
+    __slots__ = ("_counted", "_estimates", "current", "uncounted")
 
     def __init__(self) -> None:
         self._counted: list[Usage] = []
@@ -45,13 +45,14 @@ class UsageCount:
     def report(self, usage: Usage) -> None:
         self.current = usage
 
-    def end_answer(self, answer: Uncounted, *, failed: bool) -> None:
-        """`failed`: without a report, it counts for nothing."""
-        if self.current is not None:
-            self._counted.append(with_reasoning(self.current, answer.lengths))
-        elif not failed:
-            self.uncounted.append(answer)
+    def end_reported(self, lengths: Written) -> None:
+        """The answer is at its end, and the engine has reported its usage."""
+        assert self.current is not None
+        self._counted.append(with_reasoning(self.current, lengths))
         self.current = None
+
+    def end_unreported(self, answer: Uncounted) -> None:
+        self.uncounted.append(answer)
 
     def add(self, other: "UsageCount") -> None:
         """What was counted elsewhere for the same response, estimated or not."""
@@ -66,7 +67,8 @@ class UsageCount:
 
     def total(self) -> Usage | None:
         current = () if self.current is None else (self.current,)
-        return summed((*self._counted, *current, *self._estimates))
+        usages = (*self._counted, *current, *self._estimates)
+        return usages[0] if len(usages) == 1 else summed(usages)
 
 
 def with_reasoning(usage: Usage, written: Written) -> Usage:
