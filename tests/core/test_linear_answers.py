@@ -242,7 +242,9 @@ FIRST_PIECES: dict[str, tuple[list[bytes], bytes]] = {
 @pytest.mark.parametrize("kind", FIRST_PIECES)
 def test_the_hundred_thousandth_delta_costs_what_the_tenth_does(kind: str) -> None:
     first, delta = FIRST_PIECES[kind]
-    request = CreateResponse(model="m", input="Hi", stream=True, tools=[FUNCTION])
+    # With tools, line ends are read the long way: a call may begin after them.
+    tools = [FUNCTION] if kind.startswith("arguments") else []
+    request = CreateResponse(model="m", input="Hi", stream=True, tools=tools)
     exchange = Exchange(request, [EngineKnowledge(PLAIN)], make_environment())
     events = exchange.start()
 

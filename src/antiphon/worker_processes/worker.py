@@ -30,7 +30,7 @@ from antiphon.reload import Reloader, Running
 from antiphon.settings import Settings, SettingsError, data_directory
 from antiphon.store import CannotOpen, default_url, open_store
 from antiphon.store.wakeups import WakeupRelay
-from antiphon.transport import make_session
+from antiphon.transport import BACKLOG, make_session
 from antiphon.worker_processes.channel import Channel
 from antiphon.worker_processes.listening import bind_private
 from antiphon.worker_processes.messages import (
@@ -51,9 +51,6 @@ from antiphon.worker_processes.messages import (
 from antiphon.worker_processes.questions import Questions
 from antiphon.worker_processes.row_numbers import RowNumbers
 from antiphon.worker_processes.shared_admission import SharedAdmission
-
-# Connections that may wait to be accepted; the system has a limit of its own.
-BACKLOG = 4096
 
 
 def main() -> None:
