@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -23,6 +22,7 @@ from antiphon.cli.taken_port import cannot_listen
 from antiphon.client_keys import is_loopback, needs_key
 from antiphon.embedded import CannotEmbed
 from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
+from antiphon.garbage import collect_less
 from antiphon.http.app_keys import GATEWAY
 from antiphon.http.inspector import INSPECTOR
 from antiphon.http.passed_through import OPEN_ANSWERS
@@ -95,8 +95,7 @@ async def _serve(given: Settings, load: Callable[[], Settings]) -> None:
             )
             logs.log("listening", url=str(address), engines=[engine.root for engine in app[GATEWAY].pool.engines])
             running = asyncio.create_task(embedded.run()) if embedded is not None else None
-            # What was allocated so far stays. The garbage collector need not scan it again and again.
-            gc.freeze()
+            collect_less()
             with running_gateways.announce(running_gateways.local_url(address.host, address.port), __version__):
                 await until_stopped(running, partial(reloader.reload, load))
             end_at_once()
