@@ -18,7 +18,7 @@ from support.commands import python_path
 from support.stores import BEGINNING, DAY, Clock, conversation, events, item, items, put_as_before, queued, record
 
 from antiphon.errors import StoreUnavailable
-from antiphon.store import CannotOpen, Store, default_url, open_store
+from antiphon.store import CannotOpen, IdTaken, Store, default_url, open_store
 from antiphon.store.opened_files import files_in_memory
 from antiphon.store.records import Record
 from antiphon.store.sql import conversations, responses
@@ -146,6 +146,24 @@ async def test_concurrent_operations_share_a_transaction(tmp_path: Path) -> None
         await asyncio.gather(*(database.put(record(f"r{number}")) for number in range(200)))
         # The first put may be written alone, before the others are in the queue.
         assert statements.count("COMMIT") - before <= 5
+
+
+async def test_an_operation_alone_needs_no_savepoint_and_leaves_nothing_if_it_fails(tmp_path: Path) -> None:
+    statements: list[str] = []
+
+    def half_done() -> Operation[None]:
+        yield from responses.put(record("r2"), BEGINNING)
+        raise IdTaken("r2")
+
+    async with open_sqlite(str(tmp_path / "responses.db"), Wakeups(), connect=connect_and_trace(statements)) as database:
+        statements.clear()
+        await database.put(record("r1"))
+        assert [text for text in statements if "SAVEPOINT" in text] == []
+        with pytest.raises(IdTaken):
+            await database.write(half_done())
+        assert await database.read(responses.get("ada", "r2", BEGINNING)) is None
+        assert await database.read(responses.get("ada", "r1", BEGINNING)) is not None
+        await database.put(record("r2"))
 
 
 async def test_two_gateways_share_one_database(tmp_path: Path, clock: Clock) -> None:
