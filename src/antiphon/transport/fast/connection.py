@@ -235,6 +235,10 @@ class EngineConnection(asyncio.Protocol):
         else:
             self._fail(aiohttp.ClientConnectionError(CLOSED))
 
+    def close_if_idle(self) -> None:
+        if self._framing is None and self._waiter is None:
+            self.close()
+
     # ---- the flow ----------------------------------------------------------------------------------------------------
 
     def pause(self) -> None:
@@ -249,7 +253,7 @@ class EngineConnection(asyncio.Protocol):
 class PushedAnswer:
     """An answer, from its head to the end of its body. Until the body is pushed to a receiver, it is received here."""
 
-    __slots__ = ("_arrived", "_connection", "_decompression", "_end", "_left", "headers", "status")
+    __slots__ = ("_arrived", "_connection", "_decompression", "_end", "_former", "_left", "headers", "status")
 
     def __init__(self, connection: EngineConnection, head: Head) -> None:
         self.status = head.status
@@ -257,6 +261,7 @@ class PushedAnswer:
         self._decompression = None if head.compression is None else Decompression(self, head.compression)
         # Until the end of the body: others use it after that.
         self._connection: EngineConnection | None = connection
+        self._former = connection
         # Done when it has left the connection.
         self._left: asyncio.Future[None] | None = None
         # What came before it was pushed: its beginning, and its end.
@@ -315,6 +320,9 @@ class PushedAnswer:
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
+        else:
+            # Its body was shorter than its reader expected: the rest may still come, and spoil the next answer.
+            self._former.close_if_idle()
         if self._decompression is not None:
             self._decompression.close(aiohttp.ClientConnectionError(CLOSED))
 
