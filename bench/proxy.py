@@ -32,4 +32,5 @@ if __name__ == "__main__":
     app = web.Application(client_max_size=2**26)
     app.router.add_route("*", "/{path:.*}", forward)
     app.cleanup_ctx.append(engine)
-    web.run_app(app, host="127.0.0.1", port=int(sys.argv[1]), print=None, loop=uvloop.new_event_loop(), access_log=None)
+    loop = uvloop.new_event_loop()
+    web.run_app(app, host="127.0.0.1", port=int(sys.argv[1]), backlog=4096, print=None, loop=loop, access_log=None)

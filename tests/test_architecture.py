@@ -196,7 +196,13 @@ def imports_at_load(path: Path, modules: set[str]) -> Iterator[str]:
 
 
 # Who reads JSON that came over the network: a client's body or message, and an engine's answer.
-READS_JSON = {"http/bodies.py", "http/websocket.py"}
+READS_JSON = {
+    # Answers of other worker processes; and where the history of a request is.
+    "http/siblings.py",
+    "http/container_relay.py",
+    "http/bodies.py",
+    "http/websocket.py",
+}
 
 
 def test_stored_json_is_decoded_in_one_place() -> None:
