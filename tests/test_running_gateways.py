@@ -38,7 +38,7 @@ def test_only_the_user_can_read_the_file(tmp_path: Path) -> None:
 def test_the_file_has_no_more_than_this(tmp_path: Path) -> None:
     with announce(URL, "1", tmp_path):
         (file,) = tmp_path.glob("*.json")
-        assert set(msgspec.json.decode(file.read_bytes())) == {"url", "pid", "started", "version"}
+        assert set(msgspec.json.decode(file.read_bytes())) == {"url", "pid", "started", "version", "control"}
 
 
 PROGRAM = """

@@ -143,7 +143,9 @@ async def test_a_continuation_that_fails_is_tried_again_with_the_whole_history(
     run = await codex.run("Create hello.txt")
     assert run.code == 0, run.output
     assert run.last_message == "It is there."
-    assert engine.requests[1]["messages"] == engine.requests[2]["messages"]
+    # With what Codex has seen of the answer that broke off.
+    seen = {"role": "assistant", "content": "It is"}
+    assert engine.requests[2]["messages"] == [*engine.requests[1]["messages"], seen]
     assert {turn["method"] for turn in turns()} == {"WEBSOCKET"}
 
 

@@ -13,7 +13,7 @@ from antiphon.dialects import BY_NAME
 NOT_SHOWN = set(
     """
     name signs loading_state tokenizer window vision slots parameters version template_text template grammar_member
-    reported_tools reported_parallel_calls reported_reasoning advice
+    reported_tools reported_parallel_calls reported_reasoning advice health load room
     """.split()
 )
 

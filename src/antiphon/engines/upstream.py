@@ -135,7 +135,7 @@ class Reply:
     def close(self) -> None:
         """Ends the engine's work at once."""
         self._given_up = True
-        self._answer.close()
+        self._answer.discard()
 
     def release(self) -> bool:
         """Keeps the connection for the next request if the body ends in a moment, or closes it if the engine does not keep it.

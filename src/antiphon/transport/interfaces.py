@@ -82,6 +82,10 @@ class Answer(Body, Protocol):
     def headers(self) -> Mapping[str, str]:
         """Looked up in any case."""
 
+    def discard(self) -> None:
+        """Closes the connection, also where the body is at its end, or seems to be: what may still come of it would be read as
+        the beginning of the next answer."""
+
 
 class EndpointOptions(NamedTuple):
     # http or https.

@@ -320,11 +320,12 @@ class PushedAnswer:
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
-        else:
-            # Its body was shorter than its reader expected: the rest may still come, and spoil the next answer.
-            self._former.close_if_idle()
         if self._decompression is not None:
             self._decompression.close(aiohttp.ClientConnectionError(CLOSED))
+
+    def discard(self) -> None:
+        self.close()
+        self._former.close_if_idle()
 
     def release(self, within: float) -> bool:
         # An engine often sends the last chunk by itself, a moment after the last delta. No task has to wait for that.

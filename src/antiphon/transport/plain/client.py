@@ -58,6 +58,10 @@ class PulledAnswer:
             self._pulling.cancel()
         self._end(aiohttp.ClientConnectionError("The connection was closed."))
 
+    def discard(self) -> None:
+        # aiohttp keeps the connection of a body that has ended.
+        self.close()
+
     def release(self, within: float) -> bool:
         ended = self._answer.content.at_eof()
         if ended:
