@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -96,8 +96,6 @@ async def test_an_event_is_on_its_way_before_anything_else_runs() -> None:
 
     async def write(stream: EventStream) -> None:
         nonlocal arrived
-        # The head of the answer may still be queued.
-        await read_by_others()
         stream.write([EVENTS[0]])
         arrived = client.recv(2**16)
 
@@ -106,7 +104,28 @@ async def test_an_event_is_on_its_way_before_anything_else_runs() -> None:
             client.sendall(b"GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
             client.setblocking(False)
             await server.done.wait()
+    assert arrived.startswith(b"HTTP/1.1 200 OK\r\n"), "the head is sent with the first event"
     assert EVENTS[0] in arrived
+
+
+async def test_the_end_of_the_body_is_sent_with_the_last_events() -> None:
+    arrived = b""
+
+    async def write(stream: EventStream) -> None:
+        nonlocal arrived
+        stream.write(EVENTS[:1])
+        stream.write(EVENTS[1:], last=True)
+        arrived = client.recv(2**16)
+
+    async with streaming(choose("fast"), write) as server:
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+            client.setblocking(False)
+            await server.done.wait()
+            await read_by_others()
+            with suppress(BlockingIOError):
+                arrived += client.recv(2**16)
+    assert arrived.endswith(EVENTS[-1] + b"\r\n0\r\n\r\n"), "and nothing follows it"
 
 
 async def test_what_is_written_after_a_part_was_sent_follows_the_rest(transport: Transport) -> None:

@@ -29,7 +29,7 @@ class NoSink:
 class ByteStream(Protocol):
     """The client's side of a connection, as the transport offers it."""
 
-    def write(self, events: Sequence[bytes]) -> bool: ...
+    def write(self, events: Sequence[bytes], *, last: bool = False) -> bool: ...
     async def drain(self) -> None: ...
 
 
@@ -51,7 +51,7 @@ class EncodedSink:
         encoded = [data for event in events if (data := encode(event))]
         if last:
             encoded += self._encoder.end
-        return self._stream.write(encoded) if encoded else False
+        return self._stream.write(encoded, last=last) if encoded else False
 
     async def drain(self) -> None:
         await self._stream.drain()

@@ -110,10 +110,9 @@ class Endpoint(Protocol):
 class EventStream(Protocol):
     """The client's side of a stream of server-sent events. One event is never split over two HTTP chunks."""
 
-    def write(self, events: Sequence[bytes]) -> bool:
-        """At least one event. True: more is buffered than the client reads, and the engine should pause until `drain()`
-        returns. Never raises for a client that is gone: its handler is cancelled in a moment.
-        """
+    def write(self, events: Sequence[bytes], *, last: bool = False) -> bool:
+        """At least one event. `last`: nothing follows them. True: more is buffered than the client reads, and the engine should
+        pause until `drain()` returns. Never raises for a client that is gone: its handler is cancelled in a moment."""
 
     async def drain(self) -> None: ...
 
@@ -121,7 +120,7 @@ class EventStream(Protocol):
 class MessageStream(Protocol):
     """The client's side of a WebSocket: each event is one text message. `write` and `drain` are those of an EventStream."""
 
-    def write(self, events: Sequence[bytes]) -> bool: ...
+    def write(self, events: Sequence[bytes], *, last: bool = False) -> bool: ...
     async def drain(self) -> None: ...
 
     def end(self) -> None:

@@ -36,24 +36,29 @@ class FastEventStream:
     """uvloop queues what is written, and sends it at the end of the loop's turn. Here that is now anyway: what writes has
     waited for it (`WriteBatch`). While nothing is queued, the events go straight to the socket, which takes 1.5 µs less."""
 
-    __slots__ = ("_chunked", "_descriptor", "_transport", "_writer")
+    __slots__ = ("_begun", "_chunked", "_descriptor", "_transport", "_writer")
 
     def __init__(self, writer: StreamWriter) -> None:
         if writer.transport is None:
             raise ConnectionResetError("The client is gone.")
-        writer.send_headers()
         self._writer = writer
         self._transport = writer.transport
         self._chunked = writer.chunked
         self._descriptor = _descriptor(writer.transport)
+        self._begun = False
 
-    def write(self, events: Sequence[bytes]) -> bool:
+    def write(self, events: Sequence[bytes], *, last: bool = False) -> bool:
         transport = self._transport
         if transport.is_closing():
             return False
         data = events[0] if len(events) == 1 else b"".join(events)
         if self._chunked:
             data = b"%x\r\n%b\r\n" % (len(data), data)
+        # The head is sent with the first events, and the end of the body with the last ones: each write wakes the client.
+        if not self._begun:
+            data = self._take_head() + data
+        if last:
+            data += self._take_end()
         if self._descriptor is not None and not transport.get_write_buffer_size():
             try:
                 sent = os.write(self._descriptor, data)
@@ -65,6 +70,19 @@ class FastEventStream:
             data = data[sent:]
         transport.write(data)
         return transport.get_write_buffer_size() > HIGH_WATER
+
+    def _take_head(self) -> bytes:
+        """From now on the writer takes it for sent."""
+        self._begun = True
+        writer = self._writer
+        head, writer._headers_buf, writer._headers_written = writer._headers_buf or b"", None, True
+        writer.output_size += len(head)
+        return head
+
+    def _take_end(self) -> bytes:
+        """Of the body: the writer has nothing left to send."""
+        self._writer._eof = True
+        return b"0\r\n\r\n" if self._chunked else b""
 
     async def drain(self) -> None:
         with suppress(ConnectionError):
@@ -86,7 +104,7 @@ class FastMessageStream:
         self._transport = writer.transport
         self._ended = False
 
-    def write(self, events: Sequence[bytes]) -> bool:
+    def write(self, events: Sequence[bytes], *, last: bool = False) -> bool:
         transport = self._transport
         # Nothing may follow the last message, nor the frame that closes.
         if self._ended or transport.is_closing() or self._socket.closed:

@@ -47,7 +47,7 @@ class QueuedStream(ABC):
     @abstractmethod
     async def _send(self, events: list[bytes]) -> None: ...
 
-    def write(self, events: Sequence[bytes]) -> bool:
+    def write(self, events: Sequence[bytes], *, last: bool = False) -> bool:
         if self._ended:
             return False
         self._queued += events
@@ -103,7 +103,7 @@ class PlainMessageStream(QueuedStream):
         super().__init__()
         self._socket = socket
 
-    def write(self, events: Sequence[bytes]) -> bool:
+    def write(self, events: Sequence[bytes], *, last: bool = False) -> bool:
         return not self._socket.closed and super().write(events)
 
     async def _send(self, events: list[bytes]) -> None:
