@@ -101,7 +101,7 @@ def read_head(head: bytes) -> Head:
     chunked = _words(headers, "Transfer-Encoding")[-1:] == ["chunked"]
     length = _length(headers)
     has_body = status >= 200 and status not in NO_BODY
-    if not has_body and status != SWITCHING_PROTOCOLS:
+    if not has_body:
         chunked, length = False, 0
     compression = headers.get("Content-Encoding", "").lower()
     return Head(
@@ -109,7 +109,7 @@ def read_head(head: bytes) -> Head:
         CIMultiDictProxy(headers),
         length,
         chunked,
-        keeps_alive and (chunked or length is not None),
+        keeps_alive and (chunked or length is not None) and status != SWITCHING_PROTOCOLS,
         compression if compression in COMPRESSIONS and has_body else None,
     )
 
