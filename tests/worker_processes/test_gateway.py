@@ -208,6 +208,20 @@ async def test_places_of_a_worker_that_dies_are_free_again(engine: MockEngine, t
         assert (await ask(second))[0] == 200
 
 
+async def test_what_a_worker_starts_gets_none_of_its_sockets(engine: MockEngine, tmp_path: Path) -> None:
+    async with worker_gateway(tmp_path, upstream(engine)) as gateway:
+        for pid in await gateway.ready():
+            flags = socket_flags(pid)
+            assert len(flags) > 2
+            assert all(each & os.O_CLOEXEC for each in flags)
+
+
+def socket_flags(pid: int) -> list[int]:
+    sockets = [file.name for file in Path(f"/proc/{pid}/fd").iterdir() if os.readlink(file).startswith("socket:")]
+    described = [Path(f"/proc/{pid}/fdinfo/{name}").read_text() for name in sockets]
+    return [int(each.split("flags:\t")[1].split()[0], 8) for each in described]
+
+
 async def test_workers_end_with_their_supervisor(engine: MockEngine, tmp_path: Path) -> None:
     async with worker_gateway(tmp_path, upstream(engine)) as gateway:
         watches = [os.pidfd_open(pid) for pid in await gateway.ready()]

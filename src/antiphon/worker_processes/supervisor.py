@@ -199,11 +199,11 @@ class Supervisor:
     async def _watch(self, worker: Supervised) -> None:
         await worker.ended()
         self._workers.discard(worker)
-        # aiohttp leaves it, and a process that was killed does so, too.
-        await asyncio.to_thread(Path(worker.path).unlink, missing_ok=True)
         self._departed = merge_departed(self._departed, worker.counts)
         self._limits.release(worker)
         self._share_members()
+        # aiohttp leaves it, and a process that was killed does so, too.
+        await asyncio.to_thread(Path(worker.path).unlink, missing_ok=True)
 
     # ---- one after another -------------------------------------------------------------------------------------------
 

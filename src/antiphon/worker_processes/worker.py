@@ -59,7 +59,14 @@ def main() -> None:
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_work(socket.socket(fileno=int(sys.argv[1]))))
+        runner.run(_work(_inherited(int(sys.argv[1]))))
+
+
+def _inherited(descriptor: int) -> socket.socket:
+    """A socket of the supervisor. Processes that this one starts, such as those of sandboxes, must not get it, too."""
+    inherited = socket.socket(fileno=descriptor)
+    inherited.set_inheritable(False)
+    return inherited
 
 
 async def _work(end: socket.socket) -> None:
@@ -155,7 +162,7 @@ class Worker:
 
     async def _listen(self, runner: web.AppRunner, settings: Settings) -> Address:
         for descriptor in self._start.listening:
-            await web.SockSite(runner, socket.socket(fileno=descriptor), backlog=BACKLOG).start()
+            await web.SockSite(runner, _inherited(descriptor), backlog=BACKLOG).start()
         port = int(runner.addresses[0][1])
         await web.SockSite(runner, bind_private(Path(self._start.path))).start()
         return Address(settings.host, port)
