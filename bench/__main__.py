@@ -197,7 +197,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=names, metavar="ROW", help=f"measure only these rows: {', '.join(names)}")
     parser.add_argument("--subjects", nargs="+", choices=which, metavar="NAME", help=f"only these: {', '.join(which)}")
     parser.add_argument("--rounds", type=int, metavar="N", help=f"default {ROUNDS}, with --quick 1")
-    parser.add_argument("--quick", action="store_true", help="one round of short loads, in four minutes")
+    parser.add_argument("--quick", action="store_true", help="one round of short loads, in eight minutes")
     parser.add_argument("--beside", metavar="COMMAND", help="another Antiphon, such as OLD/bin/antiphon, beside this one")
     chosen = parser.parse_args()
     chosen.rounds = chosen.rounds or (1 if chosen.quick else ROUNDS)

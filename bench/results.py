@@ -16,6 +16,7 @@ from bench.subjects import LITELLM, find_nginx
 
 FILE = Path(__file__).parent / "results" / "gateways.json"
 NOTHING = "–"
+SHORT_LOADS = "Short loads (`--quick`): a difference of a fifth may be noise.\n"
 
 
 class Shown(NamedTuple):
@@ -159,10 +160,11 @@ def number(value: float) -> str:
 
 
 def footnotes(found: Results) -> str:
-    """What was not measured, and why: each reason once."""
+    """How well it was measured; and what was not, and why: each reason once."""
     reasons: dict[str, list[str]] = {}
     for row in found.rows:
         for column, reason in row.missing.items():
             reasons.setdefault(f"{column}: {reason}", []).append(row.shown.scenario)
     lines = [f"- {reason} ({', '.join(dict.fromkeys(scenarios))})." for reason, scenarios in reasons.items()]
-    return "Not measured:\n\n" + "\n".join(lines) + "\n" if lines else ""
+    missing = "Not measured:\n\n" + "\n".join(lines) + "\n" if lines else ""
+    return f"{SHORT_LOADS}\n{missing}" if found.quick else missing

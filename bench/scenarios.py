@@ -155,6 +155,14 @@ def _by_chat(of: Scenario) -> Scenario:
 TEXT = _paced("text-1000", "text", 1000, 10, "text")
 REQUEST = _requests("whole", "whole answer", WHOLE, 2000, CPU_PER_REQUEST, *LATENCY)
 SHORT = _requests("stream", "stream of 16 deltas", STREAM, 1500, CPU_PER_REQUEST, *LATENCY)
+# The system spreads connections over workers by chance: with few of them, one worker may get most.
+WIDE = Scenario(
+    "whole-200",
+    "whole answer, SQLite, 200 connections",
+    closed(WHOLE, 4000, connections=200),
+    (CPU_PER_REQUEST,),
+    (("antiphon", "sqlite"),),
+)
 
 SCENARIOS: tuple[Scenario, ...] = (
     TEXT,
@@ -175,7 +183,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     _variant(REQUEST, "whole-no-inspector", "whole answer, without inspector", "no inspector"),
     _variant(REQUEST, "whole-recording", "whole answer, inspector records all", "recording all"),
     _variant(REQUEST, "whole-no-metrics", "whole answer, without metrics", "no metrics"),
-    _variant(REQUEST, "whole-two", "whole answer, SQLite, two workers", "two workers", SPLIT),
+    WIDE,
+    _variant(WIDE, "whole-200-two", "whole answer, SQLite, 200 connections, two workers", "two workers", SPLIT),
     _by_chat(REQUEST),
     SHORT,
     _variant(SHORT, "stream-sqlite", "stream of 16 deltas, SQLite", "sqlite"),

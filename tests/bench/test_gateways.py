@@ -13,13 +13,14 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from msgspec import structs
 
 from bench.__main__ import Run, lighter_words
 from bench.native import Load, Programs, programs
 from bench.picture import LINES, picture, ratios
 from bench.processes import BenchFailed, cpu_times, memory_kb
 from bench.requests import Api, Asked, Kind, request
-from bench.results import Results, Row, Shown, footnotes, table
+from bench.results import SHORT_LOADS, Results, Row, Shown, footnotes, table
 from bench.scenarios import (
     BESIDE,
     CPU_PER_DELTA,
@@ -256,7 +257,9 @@ def test_a_row_without_figures_of_others_is_compared_with_the_row_beside() -> No
 
 
 def test_what_was_not_measured_is_listed_with_its_reason() -> None:
-    assert footnotes(FOUND) == "Not measured:\n\n- litellm: it would take minutes (flat-out).\n"
+    missing = "Not measured:\n\n- litellm: it would take minutes (flat-out).\n"
+    assert footnotes(FOUND) == missing
+    assert footnotes(structs.replace(FOUND, quick=True)) == f"{SHORT_LOADS}\n{missing}"
 
 
 def test_the_picture_shows_multiples_of_nginx_also_of_rates() -> None:
