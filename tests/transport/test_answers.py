@@ -123,7 +123,7 @@ def test_a_head_is_read() -> None:
         (head("Content-Length: 3", "Connection: keep-alive", status="HTTP/1.0 200 OK"), SizedBody, True),
         (head("Content-Length: 3", status="HTTP/1.1 204 No Content"), SizedBody, True),
         (head(status="HTTP/1.1 304"), SizedBody, True),
-        (head(status="HTTP/1.1 101 Switching Protocols"), OpenBody, False),
+        (head(status="HTTP/1.1 101 Switching Protocols"), SizedBody, False),
         (b"HTTP/1.1 200 OK\nContent-Length: 3\n\n", SizedBody, True),
         (head("X-Folded: a", "  b", "Content-Length: 3"), SizedBody, True),
     ],
