@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 
 import pytest
+from aiohttp import web
 from msgspec import structs
 from support.engine import MockEngine
 from support.gateway import DEFAULTS, running_gateway
@@ -16,7 +17,7 @@ async def test_what_could_not_be_applied_is_tried_again_at_the_next_reload(
 ) -> None:
     applied: list[str] = []
 
-    async def once_broken(running: reload.Running, old: Settings, new: Settings) -> None:
+    async def once_broken(running: web.Application, old: Settings, new: Settings) -> None:
         applied.append(new.log_level)
         if len(applied) == 1:
             raise RuntimeError("broken")

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-import aiohttp
 from aiohttp import web
 from msgspec import structs
 
@@ -22,74 +21,64 @@ from antiphon.app import (
 )
 from antiphon.client_keys import earlier_owners, key_owners, metrics_readers
 from antiphon.core.limits import RequestLimits
-from antiphon.engines.upstream import Engine
 from antiphon.http.app_keys import FILES, GATEWAY, KEYRING
 from antiphon.http.metrics import METRICS_KEYS
 from antiphon.mcp_servers import address_policy, mcp_limits, operator_servers
 from antiphon.settings import Settings, SettingsError
 
 
-class Running(NamedTuple):
-    """What new settings are applied to."""
-
-    app: web.Application
-    session: aiohttp.ClientSession
-    # The engine that was started here. It stays.
-    embedded: Engine | None
-
-
 class Part(NamedTuple):
     """Settings that take effect together, at once: by their old and new values."""
 
     names: frozenset[str]
-    apply: Callable[[Running, Settings, Settings], Awaitable[None]]
+    apply: Callable[[web.Application, Settings, Settings], Awaitable[None]]
 
 
-async def _use_keys(running: Running, old: Settings, new: Settings) -> None:
+async def _use_keys(app: web.Application, old: Settings, new: Settings) -> None:
     # The names first: a request that comes with a new name then waits for what it owns.
-    running.app[GATEWAY].owners.replace(earlier_owners(new))
-    running.app[GATEWAY].admission.rename(earlier_owners(new))
-    running.app[KEYRING].replace(key_owners(new))
-    running.app[METRICS_KEYS].replace(metrics_readers(new))
+    app[GATEWAY].owners.replace(earlier_owners(new))
+    app[GATEWAY].admission.rename(earlier_owners(new))
+    app[KEYRING].replace(key_owners(new))
+    app[METRICS_KEYS].replace(metrics_readers(new))
 
 
-async def _use_engines(running: Running, old: Settings, new: Settings) -> None:
+async def _use_engines(app: web.Application, old: Settings, new: Settings) -> None:
     """One that goes finishes what it answers. Without any in the file, those that were found at the start stay."""
-    present = [engine.root for engine in running.app[GATEWAY].pool.engines if not engine.is_embedded]
+    present = [engine.root for engine in app[GATEWAY].pool.engines if not engine.is_embedded]
     same_options = all(getattr(old, name) == getattr(new, name) for name in ENGINE_OPTIONS)
-    await running.app[DISCOVERY].use(new.upstream or present, engine_options(new), same_options=same_options)
+    await app[DISCOVERY].use(new.upstream or present, engine_options(new), same_options=same_options)
 
 
-async def _use_placement(running: Running, old: Settings, new: Settings) -> None:
-    pool = running.app[GATEWAY].pool
+async def _use_placement(app: web.Application, old: Settings, new: Settings) -> None:
+    pool = app[GATEWAY].pool
     pool.placement, pool.health.interval = placement_options(new), new.health_interval
 
 
-async def _use_limits(running: Running, old: Settings, new: Settings) -> None:
+async def _use_limits(app: web.Application, old: Settings, new: Settings) -> None:
     """For the requests from now on."""
-    gateway = running.app[GATEWAY]
+    gateway = app[GATEWAY]
     gateway.admission.change(admission_limits(new))
     gateway.environment = replace(gateway.environment, limits=request_limits(new))
     # They are for the tools of MCP servers, too.
-    _change_mcp(running, new)
+    _change_mcp(app, new)
 
 
-async def _use_tools(running: Running, old: Settings, new: Settings) -> None:
-    gateway = running.app[GATEWAY]
+async def _use_tools(app: web.Application, old: Settings, new: Settings) -> None:
+    gateway = app[GATEWAY]
     gateway.equipment = replace(gateway.equipment, tool_timeout=new.tool_timeout)
-    _change_mcp(running, new)
+    _change_mcp(app, new)
 
 
-def _change_mcp(running: Running, new: Settings) -> None:
-    own = running.app[OWN_ADDRESSES]
-    running.app[MCP].change(operator_servers(new), address_policy(new, own), mcp_limits(new))
+def _change_mcp(app: web.Application, new: Settings) -> None:
+    own = app[OWN_ADDRESSES]
+    app[MCP].change(operator_servers(new), address_policy(new, own), mcp_limits(new))
 
 
-async def _use_files(running: Running, old: Settings, new: Settings) -> None:
-    running.app[FILES].limits = file_limits(new)
+async def _use_files(app: web.Application, old: Settings, new: Settings) -> None:
+    app[FILES].limits = file_limits(new)
 
 
-async def _use_log_settings(running: Running, old: Settings, new: Settings) -> None:
+async def _use_log_settings(app: web.Application, old: Settings, new: Settings) -> None:
     logs.configure(new.log_level, new.log_format)
 
 
@@ -110,11 +99,11 @@ PARTS = (
 
 class Reloader:
     def __init__(
-        self, running: Running, current: Settings, check: Callable[[Settings], object] = lambda settings: None
+        self, app: web.Application, current: Settings, check: Callable[[Settings], object] = lambda settings: None
     ) -> None:
         """`current`: as they were read, before engines were searched for. `check` raises SettingsError for settings that must
         not be in effect together."""
-        self._running = running
+        self._app = app
         # Those in effect: what needs a restart stays in it as it was at the start.
         self._current = current
         self._check = check
@@ -133,7 +122,7 @@ class Reloader:
             return
         for part, names in changed_parts.items():
             target = _with(self._current, new, names)
-            await part.apply(self._running, self._current, target)
+            await part.apply(self._app, self._current, target)
             # Not before: a part that fails is tried again at the next reload.
             self._current = target
         logs.log("settings reloaded", changed=sorted(applied))

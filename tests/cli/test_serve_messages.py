@@ -262,7 +262,9 @@ async def test_many_clients_may_wait_for_their_connection() -> None:
     address = await listen(runner, Settings(port=0))
     try:
         with contextlib.ExitStack() as opened:
-            for _ in range(300):
-                opened.enter_context(socket.create_connection(("127.0.0.1", address.port), timeout=5))
+            clients = [socket.create_connection(("127.0.0.1", address.port), timeout=5) for _ in range(300)]
+            for client in clients:
+                opened.enter_context(client)
+            assert all(client.getpeername()[1] == address.port for client in clients)
     finally:
         await runner.cleanup()

@@ -17,7 +17,7 @@ from antiphon.embedded.process import EngineProcess
 from antiphon.gateway.checker import Checker
 from antiphon.http.app_keys import GATEWAY
 from antiphon.http.websocket import CONNECTIONS
-from antiphon.reload import Reloader, Running
+from antiphon.reload import Reloader
 from antiphon.settings import Settings
 from antiphon.store import Store, open_store
 from antiphon.store.wakeups import POLL_SECONDS
@@ -121,7 +121,7 @@ async def running_gateway(
         if path is not None:
             await aiohttp.web.SockSite(runner, bind_private(path)).start()
         try:
-            reloader = Reloader(Running(app, session, None), chosen)
+            reloader = Reloader(app, chosen)
             yield GatewayUnderTest(f"http://127.0.0.1:{runner.addresses[0][1]}", app, client, reloader)
         finally:
             await runner.cleanup()

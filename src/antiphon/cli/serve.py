@@ -26,7 +26,7 @@ from antiphon.garbage import collect_less
 from antiphon.http.app_keys import GATEWAY
 from antiphon.http.inspector import INSPECTOR
 from antiphon.http.passed_through import OPEN_ANSWERS
-from antiphon.reload import Reloader, Running
+from antiphon.reload import Reloader
 from antiphon.settings import Settings, SettingsError, data_directory, models_directory
 from antiphon.store import default_url, open_store
 from antiphon.transport import BACKLOG, make_session
@@ -82,8 +82,7 @@ async def _serve(given: Settings, load: Callable[[], Settings]) -> None:
         settings, embedded = await choose_engines(given, session)
         store = await opened.enter_async_context(open_store(settings.store or default_url(data_directory(settings))))
         app = make_app(settings, session, store, embedded)
-        embedded_engine = app[GATEWAY].pool.engines[-1] if embedded is not None else None
-        reloader = Reloader(Running(app, session, embedded_engine), given, refuse_to_be_open)
+        reloader = Reloader(app, given, refuse_to_be_open)
         runner = make_runner(app)
         await runner.setup()
         running: asyncio.Task[None] | None = None

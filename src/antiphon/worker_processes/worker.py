@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import shutil
 import signal
 import socket
@@ -21,12 +20,13 @@ from antiphon.cli.event_loop import loop_factory
 from antiphon.cli.models import better_model
 from antiphon.cli.serve import announce_stop, refuse_to_be_open
 from antiphon.embedded.shared import SharedEngineProcess
+from antiphon.garbage import collect_less
 from antiphon.gateway.admission import Admission, AdmissionLimits
 from antiphon.http.app_keys import GATEWAY
 from antiphon.http.inspector import INSPECTOR
 from antiphon.http.metrics import own_metrics
 from antiphon.http.siblings import Sibling, Siblings
-from antiphon.reload import Reloader, Running
+from antiphon.reload import Reloader
 from antiphon.settings import Settings, SettingsError, data_directory
 from antiphon.store import CannotOpen, default_url, open_store
 from antiphon.store.wakeups import WakeupRelay
@@ -125,8 +125,7 @@ class Worker:
             numbers = RowNumbers(Path(start.path).with_name("rows"))
             part = WorkerPart(self._siblings, self._make_admission, numbers.next, start.slot, sweeps=start.slot == 0)
             app = make_app(settings, session, store, self._embedded, part=part)
-            engine = app[GATEWAY].pool.engines[-1] if self._embedded is not None else None
-            reloader = Reloader(Running(app, session, engine), given, refuse_to_be_open)
+            reloader = Reloader(app, given, refuse_to_be_open)
             runner = make_runner(app)
             await runner.setup()
             try:
@@ -137,8 +136,7 @@ class Worker:
                     advice = better_model(settings, self._embedded.alias) if self._embedded is not None else None
                     tasks.append(asyncio.create_task(Banner(address, has_inspector=has_inspector, advice=advice).show(app)))
                 logs.log("listening", url=str(address), engines=[each.root for each in app[GATEWAY].pool.engines])
-                # What was allocated so far stays. The garbage collector need not scan it again and again.
-                gc.freeze()
+                collect_less()
                 self._channel.send(Ready())
                 asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
                 await self._stop.wait()
