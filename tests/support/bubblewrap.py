@@ -32,22 +32,23 @@ class Missing(Exception):
 def bubblewrap() -> str:
     """The program."""
     with FileLock(Path(tempfile.gettempdir()) / f"antiphon-tests-bubblewrap-{os.geteuid()}.lock"):
-        return shutil.which("bwrap") or _install()
+        return shutil.which("bwrap") or install("bwrap", PACKAGE)
 
 
-def _install() -> str:
-    advice = f"Install it: apt-get install {PACKAGE}"
+def install(program: str, package: str) -> str:
+    """The program, from a package of Debian's."""
+    advice = f"Install it: apt-get install {package}"
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise Missing(f"bubblewrap was not found, and only root can install it with apt-get. {advice}")
+        raise Missing(f"{program} was not found, and only root can install it with apt-get. {advice}")
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    install = ["apt-get", "install", "-y", "--no-install-recommends", PACKAGE]
+    get = ["apt-get", "install", "-y", "--no-install-recommends", package]
     errors = ""
     # The package lists of a new machine may be old or missing.
-    for command in (install, ["apt-get", "update"], install):
+    for command in (get, ["apt-get", "update"], get):
         errors = subprocess.run(command, env=environment, capture_output=True, text=True).stderr
-        if (found := shutil.which("bwrap")) is not None:
+        if (found := shutil.which(program)) is not None:
             return found
-    raise Missing(f"apt-get could not install {PACKAGE}: {errors[-500:]}\n{advice}")
+    raise Missing(f"apt-get could not install {package}: {errors[-500:]}\n{advice}")
 
 
 async def real_sandbox() -> Sandbox:
