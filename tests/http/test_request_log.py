@@ -75,7 +75,7 @@ async def test_the_first_output_is_when_there_is_something_to_read(
         while not gateway.gateway._running:
             await gateway.get("/health")
         (run,) = gateway.gateway._running
-        while run._watch.reads == 0:
+        while run.reads == 0:
             await gateway.get("/health")
         assert run.first_output is None
         seen.append(asyncio.get_running_loop().time() - run.arrived)

@@ -73,7 +73,7 @@ class GivenDeltas:
         self._deltas = list(deltas)
         self.ended = ended
 
-    def continuation(self, path: object) -> None:
+    def continuation(self, path: object, numbering: object) -> None:
         return None
 
     def receive(self, data: bytes) -> list[Delta]:

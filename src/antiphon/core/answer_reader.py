@@ -27,16 +27,15 @@ class AnswerReader:
     """
 
     __slots__ = (
-        "_continuation",
         "_deferred",
         "_finder",
         "_most_at_once",
-        "_numbering",
         "_output",
         "_sequence",
         "_stream",
         "calls_in_thoughts",
         "check",
+        "continuation",
         "left_out",
         "needs_caller",
         "parroted",
@@ -46,9 +45,8 @@ class AnswerReader:
     def __init__(self, output: Output, sequence: ItemSequence) -> None:
         self._output = output
         self._sequence = sequence
-        self._numbering = sequence.numbering
-        # What most reads are: more of what is open.
-        self._continuation: Continuation | None = None
+        # What most reads are: more of what is open. A caller in a hurry may take the event of such a read itself.
+        self.continuation: Continuation | None = None
         self._stream = NOT_BEGUN
         self._finder: CallFinder | None = None
         # How many calls were found in a thought.
@@ -75,7 +73,7 @@ class AnswerReader:
         self._output.begin_answer()
         self.reading = True
         self.needs_caller = False
-        self._continuation = None
+        self.continuation = None
 
     def read_at_once(self, most: int) -> None:
         self._most_at_once = self._stream.most_at_once = most
@@ -108,14 +106,18 @@ class AnswerReader:
         return self._stream.has_large_end
 
     def receive(self, data: bytes) -> list[AnyEvent]:
-        continuation = self._continuation
-        if continuation is not None:
-            if (text := continuation.take(data)) is not None:
-                return [self._numbering.delta(continuation.template, text)]
-            self._stream.catch_up(continuation)
+        continuation = self.continuation
+        if continuation is not None and (event := continuation.take(data)) is not None:
+            return [event]
+        return self.receive_other(data)
+
+    def receive_other(self, data: bytes) -> list[AnyEvent]:
+        """What the continuation does not take."""
         stream, sequence = self._stream, self._sequence
+        if self.continuation is not None:
+            stream.catch_up(self.continuation)
         self._pass_on(stream.receive(data))
-        self._continuation = stream.continuation(sequence.fast_path)
+        self.continuation = stream.continuation(sequence.fast_path, sequence.numbering)
         events, sequence.events = sequence.events, []
         return events
 
@@ -161,7 +163,7 @@ class AnswerReader:
         self._look_at_output()
 
     def abandon(self) -> None:
-        self._continuation = None
+        self.continuation = None
         self._deferred = None
         self.reading = False
         self.check = None
@@ -180,7 +182,7 @@ class AnswerReader:
     def _look_at_output(self) -> None:
         sequence = self._sequence
         # Something else may be open now.
-        self._continuation = None
+        self.continuation = None
         self.check = sequence.check
         # An engine that has finished an answer which was rejected still has its usage to report, unless it has failed.
         stream = self._stream

@@ -14,6 +14,7 @@ import msgspec
 from antiphon.core.chunk_reader import ChunkReader
 from antiphon.core.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
 from antiphon.core.fast_path import Continuation, FastPath
+from antiphon.core.numbering import Numbering
 from antiphon.core.sse import FrameReader
 from antiphon.core.text_calls import CallFinder
 from antiphon.core.think_tags import Start
@@ -89,7 +90,7 @@ class EngineStream:
         size = max(self._frames.document_size, self._reader.waiting)
         return self.is_behind or size > self.most_at_once
 
-    def continuation(self, path: FastPath | None) -> Continuation | None:
+    def continuation(self, path: FastPath | None, numbering: Numbering) -> Continuation | None:
         """What the next read is compared with. None: it has to be received, whatever it is."""
         template = self._template
         if template is None or path is None or path.index != template.call:
@@ -97,7 +98,7 @@ class EngineStream:
         continues = self._reader.continues(template.kind)
         if continues is None or continues.kind is not path.kind:
             return None
-        return Continuation(template.head, template.tail, continues.takes, path)
+        return Continuation(template.head, template.tail, continues.takes, path, numbering)
 
     def catch_up(self, continued: Continuation) -> None:
         """Before anything else is received after what was taken."""

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from antiphon.core.deltas import Delta
+from antiphon.core.numbering import Numbering
 from antiphon.wire import UNREADABLE
 from antiphon.wire.events import DeltaEvent, Event
 
@@ -90,22 +91,22 @@ _to_text = msgspec.json.Decoder(str).decode
 
 
 class Continuation:
-    """How the next read looks if it only continues the open part, and where its text goes then.
+    """How the next read looks if it only continues the open part, and the event that it becomes then.
 
     `head` and `tail` are all of the read but the text. They end and begin with the quotation marks around it.
     """
 
-    __slots__ = ("_end", "_head", "_join_at", "_path", "_pieces", "_start", "_tail", "_takes", "template")
+    __slots__ = ("_end", "_head", "_join_at", "_numbering", "_path", "_pieces", "_start", "_tail", "_takes", "_template")
 
-    def __init__(self, head: bytes, tail: bytes, takes: Takes | None, path: FastPath) -> None:
+    def __init__(self, head: bytes, tail: bytes, takes: Takes | None, path: FastPath, numbering: Numbering) -> None:
         self._head, self._tail = head, tail
         self._start, self._end = len(head) - 1, 1 - len(tail)
         self._takes = takes
         self._path, self._pieces, self._join_at = path, path.pieces, path.join_at
-        self.template = path.template
+        self._template, self._numbering = path.template, numbering
 
-    def take(self, data: bytes) -> str | None:
-        """The text of a read, which then is one of the pieces. None: the read has to be received."""
+    def take(self, data: bytes) -> PlainDelta | None:
+        """The event of a read, whose text then is one of the pieces. None: the read has to be received."""
         if not (data.startswith(self._head) and data.endswith(self._tail)):
             return None
         try:
@@ -121,7 +122,10 @@ class Continuation:
         if len(pieces) > self._join_at:
             self._path.join_pieces()
             self._join_at = self._path.join_at
-        return text
+        numbering = self._numbering
+        number = numbering.next
+        numbering.next = number + 1
+        return PlainDelta(self._template, text, number)
 
     @property
     def last(self) -> str:

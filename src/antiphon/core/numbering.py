@@ -1,6 +1,5 @@
-"""Sequence numbers. This is the only place that numbers events."""
+"""Sequence numbers. This is the only place that numbers events, but for those of the fast path."""
 
-from antiphon.core.fast_path import DeltaTemplate, PlainDelta
 from antiphon.wire.events import Event
 
 
@@ -20,8 +19,3 @@ class Numbering:
     def take_back(self, event: Event) -> None:
         """The last event is not sent: the next one gets its number."""
         self.next = event.sequence_number
-
-    def delta(self, template: DeltaTemplate, text: str) -> PlainDelta:
-        number = self.next
-        self.next = number + 1
-        return PlainDelta(template, text, number)

@@ -36,6 +36,7 @@ class BodyReader:
         "_reading_aside",
         "_reply",
         "_watch",
+        "reads",
     )
 
     def __init__(
@@ -68,13 +69,15 @@ class BodyReader:
         self._reading_aside: asyncio.Task[None] | None = None
         self._answer_ended = False
         self._given_up = False
+        # How many pieces the engines have sent.
+        self.reads = 0
 
     async def read(self, reply: Reply) -> ApiError | None:
         """Lets the engine's bytes through until the exchange wants no more. Returns the error that ended them."""
         self._reply = reply
         self._read = asyncio.get_running_loop().create_future()
         self._is_open = True
-        self._watch.begin_answer()
+        self._watch.begin_answer(self.reads)
         self._answer_ended = False
         error: ApiError | None = None
         reply.push(self)
@@ -97,17 +100,22 @@ class BodyReader:
         """One piece of the engine's body, straight from the socket."""
         if not self._is_open:
             return
-        answer = self._answer
-        self._watch.reads += 1
+        self.reads += 1
         if self._is_observed:
             self._show(data)
+        answer, outbox = self._answer, self._outbox
         try:
-            events = answer.receive(data)
+            continuation = answer.continuation
+            if continuation is not None and (event := continuation.take(data)) is not None:
+                # What most pieces are: a delta, and nothing else has changed.
+                outbox.unsent.append(event)
+                self._batch.add(outbox)
+                return
+            events = answer.receive_other(data)
         except Exception as error:
             # Nothing may be raised into the parser; the run itself reports what went wrong.
             self._stop(error)
             return
-        outbox = self._outbox
         outbox.unsent = outbox.unsent + events if outbox.unsent else events
         if not answer.needs_caller:
             self._batch.add(outbox)

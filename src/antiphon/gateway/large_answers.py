@@ -14,11 +14,12 @@ class Backlog:
     needs_caller = False
     reading = True
     is_behind = False
+    continuation = None
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
 
-    def receive(self, data: bytes) -> list[AnyEvent]:
+    def receive_other(self, data: bytes) -> list[AnyEvent]:
         self._pieces.append(data)
         return []
 

@@ -461,6 +461,10 @@ class ResponseRun:
     # ---- what the watch sees -----------------------------------------------------------------------------------------
 
     @property
+    def reads(self) -> int:
+        return self._body.reads
+
+    @property
     def is_asking(self) -> bool:
         return isinstance(self._exchange.step, Ask) and not self._seat.waits
 

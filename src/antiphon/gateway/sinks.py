@@ -30,6 +30,7 @@ class ByteStream(Protocol):
     """The client's side of a connection, as the transport offers it."""
 
     def write(self, events: Sequence[bytes], *, last: bool = False) -> bool: ...
+    def write_event(self, event: bytes) -> bool: ...
     async def drain(self) -> None: ...
 
 
@@ -45,7 +46,7 @@ class EncodedSink:
     def write(self, events: Sequence[AnyEvent], *, last: bool = False) -> bool:
         if len(events) == 1 and not last:
             data = self._encoder.encode(events[0])
-            return self._stream.write((data,)) if data else False
+            return self._stream.write_event(data) if data else False
         # A protocol need not have a form for every event.
         encode = self._encoder.encode
         encoded = [data for event in events if (data := encode(event))]

@@ -20,6 +20,10 @@ class Timeouts:
 
 class Watched(Protocol):
     @property
+    def reads(self) -> int:
+        """How many pieces the engines have sent."""
+
+    @property
     def is_asking(self) -> bool:
         """An engine has something to send."""
 
@@ -35,31 +39,31 @@ class Watched(Protocol):
 
 
 class EngineWatch:
-    """`start()` it, add to `reads` for each piece that the engine sends, `stop()` it. No piece has to look at the clock."""
+    """`start()` it, `stop()` it. Pieces are counted where they are read: none has to look at the clock, or to visit this."""
 
-    __slots__ = ("_loop", "_reads_before_answer", "_timeouts", "_timer", "reads")
+    __slots__ = ("_loop", "_reads_before_answer", "_timeouts", "_timer")
 
     def __init__(self, timeouts: Timeouts) -> None:
-        self.reads = 0
         self._reads_before_answer = 0
         self._timeouts = timeouts
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
 
-    def begin_answer(self) -> None:
-        self._reads_before_answer = self.reads
+    def begin_answer(self, reads: int) -> None:
+        """`reads`: how many pieces came before it."""
+        self._reads_before_answer = reads
 
     def start(self, watched: Watched, silent: float = 0.0) -> None:
         """`silent`: for how long the engine has sent nothing."""
-        limit = self._timeouts.idle if self.reads > self._reads_before_answer else self._timeouts.first_byte
+        limit = self._timeouts.idle if watched.reads > self._reads_before_answer else self._timeouts.first_byte
         pause = min(self._timeouts.heartbeat, limit - silent)
         # Only the timer refers to what is watched: nothing is left of it when that is cancelled.
-        self._timer = self._loop.call_later(pause, self._look, watched, self.reads, silent + pause, limit)
+        self._timer = self._loop.call_later(pause, self._look, watched, watched.reads, silent + pause, limit)
 
     def restart(self, watched: Watched) -> None:
         """Another engine is asked: the silence of the one before it does not count."""
         self.stop()
-        self.begin_answer()
+        self.begin_answer(watched.reads)
         self.start(watched)
 
     def stop(self) -> None:
@@ -68,7 +72,7 @@ class EngineWatch:
 
     def _look(self, watched: Watched, reads: int, silent: float, limit: float) -> None:
         watched.when_looked()
-        quiet = reads == self.reads and not watched.is_paused
+        quiet = reads == watched.reads and not watched.is_paused
         if not quiet or not watched.is_asking:
             silent = 0.0
         if silent >= limit:

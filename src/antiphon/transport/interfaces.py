@@ -114,13 +114,17 @@ class EventStream(Protocol):
         """At least one event. `last`: nothing follows them. True: more is buffered than the client reads, and the engine should
         pause until `drain()` returns. Never raises for a client that is gone: its handler is cancelled in a moment."""
 
+    def write_event(self, event: bytes) -> bool:
+        """The same for one event that is not the last: what most writes are."""
+
     async def drain(self) -> None: ...
 
 
 class MessageStream(Protocol):
-    """The client's side of a WebSocket: each event is one text message. `write` and `drain` are those of an EventStream."""
+    """The client's side of a WebSocket: each event is one text message. Otherwise like an EventStream."""
 
     def write(self, events: Sequence[bytes], *, last: bool = False) -> bool: ...
+    def write_event(self, event: bytes) -> bool: ...
     async def drain(self) -> None: ...
 
     def end(self) -> None:

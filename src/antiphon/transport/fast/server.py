@@ -36,7 +36,7 @@ class FastEventStream:
     """uvloop queues what is written, and sends it at the end of the loop's turn. Here that is now anyway: what writes has
     waited for it (`WriteBatch`). While nothing is queued, the events go straight to the socket, which takes 1.5 µs less."""
 
-    __slots__ = ("_begun", "_chunked", "_descriptor", "_transport", "_writer")
+    __slots__ = ("_begun", "_chunked", "_descriptor", "_direct", "_transport", "_writer")
 
     def __init__(self, writer: StreamWriter) -> None:
         if writer.transport is None:
@@ -45,11 +45,12 @@ class FastEventStream:
         self._transport = writer.transport
         self._chunked = writer.chunked
         self._descriptor = _descriptor(writer.transport)
+        # The same one, once the head is sent, for as long as the transport has nothing queued.
+        self._direct: int | None = None
         self._begun = False
 
     def write(self, events: Sequence[bytes], *, last: bool = False) -> bool:
-        transport = self._transport
-        if transport.is_closing():
+        if self._transport.is_closing():
             return False
         data = events[0] if len(events) == 1 else b"".join(events)
         if self._chunked:
@@ -59,17 +60,31 @@ class FastEventStream:
             data = self._take_head() + data
         if last:
             data += self._take_end()
-        if self._descriptor is not None and not transport.get_write_buffer_size():
-            try:
-                sent = os.write(self._descriptor, data)
-            except OSError:
-                # It is full, or broken: the transport finds that out itself, and knows what to do.
-                sent = 0
-            if sent == len(data):
-                return False
-            data = data[sent:]
-        transport.write(data)
-        return transport.get_write_buffer_size() > HIGH_WATER
+        if self._descriptor is not None and not self._transport.get_write_buffer_size():
+            self._direct = self._descriptor
+            return self._send(self._direct, data)
+        return self._queue(data)
+
+    def write_event(self, event: bytes) -> bool:
+        descriptor = self._direct
+        if descriptor is None or not self._chunked:
+            return self.write((event,))
+        if self._transport.is_closing():
+            return False
+        return self._send(descriptor, b"%x\r\n%b\r\n" % (len(event), event))
+
+    def _send(self, descriptor: int, data: bytes) -> bool:
+        try:
+            sent = os.write(descriptor, data)
+        except OSError:
+            # It is full, or broken: the transport finds that out itself, and knows what to do.
+            sent = 0
+        return sent < len(data) and self._queue(data[sent:])
+
+    def _queue(self, data: bytes) -> bool:
+        self._direct = None
+        self._transport.write(data)
+        return self._transport.get_write_buffer_size() > HIGH_WATER
 
     def _take_head(self) -> bytes:
         """From now on the writer takes it for sent."""
@@ -111,6 +126,9 @@ class FastMessageStream:
             return False
         transport.write(b"".join([piece for event in events for piece in (_text_head(len(event)), event)]))
         return transport.get_write_buffer_size() > HIGH_WATER
+
+    def write_event(self, event: bytes) -> bool:
+        return self.write((event,))
 
     def end(self) -> None:
         self._ended = True

@@ -56,6 +56,9 @@ class QueuedStream(ABC):
             self._sending = asyncio.create_task(self._send_all())
         return self._size > HIGH_WATER
 
+    def write_event(self, event: bytes) -> bool:
+        return self.write((event,))
+
     async def drain(self) -> None:
         if (task := self._sending) is not None and not task.done():
             # Not awaited itself: a wait that is cancelled must not cancel the sending.
