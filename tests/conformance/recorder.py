@@ -180,7 +180,7 @@ def to_route(method: str, path: str) -> str | None:
 
 def listen() -> None:
     """For the rest of the process."""
-    encode, receive, send_error = sse._to_json, Connection._receive, Connection._send_error
+    encode, receive, send_error = sse.to_json, Connection._receive, Connection._send_error
     begin_part = FormPart.__init__
 
     def encoded(value: Any) -> bytes:
@@ -203,6 +203,6 @@ def listen() -> None:
         begin_part(part, start, *more)
 
     FormPart.__init__ = began  # type: ignore[assignment, method-assign]
-    sse._to_json = encoded
+    sse.to_json = encoded
     Connection._receive = received  # type: ignore[assignment, method-assign]
     Connection._send_error = sent_error  # type: ignore[assignment, method-assign]

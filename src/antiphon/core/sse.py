@@ -143,7 +143,7 @@ class Encoder(Protocol):
 # Stands for the text in a template; no JSON encoder leaves it as it is, so it is found again by its encoded form.
 MARK = "\x00mark\x00"
 ENCODED_MARK = b'"\\u0000mark\\u0000"'
-_to_json = msgspec.json.Encoder().encode
+to_json = msgspec.json.Encoder().encode
 
 
 class _Heads(dict[type[Event], bytes]):
@@ -159,7 +159,7 @@ _HEADS = _Heads()
 
 def event_to_frame(event: Event) -> bytes:
     """One event as it is sent and stored. Joined in one go: the last event of a stream may be twice as large as its answer."""
-    return b"".join((_HEADS[type(event)], _to_json(event), b"\n\n"))
+    return b"".join((_HEADS[type(event)], to_json(event), b"\n\n"))
 
 
 def long_frame(event: Event) -> JsonPieces | None:
@@ -175,32 +175,32 @@ def to_frame(name: str, data: bytes) -> bytes:
 class MessageEncoder:
     """For a WebSocket, where a message has its own beginning and end."""
 
-    __slots__ = ("_head", "_tail", "_template")
+    __slots__ = ("head", "tail", "template")
 
     end: ClassVar[tuple[bytes, ...]] = ()
     # One event as bytes. Assigned, and not called by a method: that would be one call more for every event.
-    _frame = staticmethod(_to_json)
+    _frame = staticmethod(to_json)
 
     def __init__(self) -> None:
         # The template of the last delta, and its encoded form: the text goes between the two, the number into the tail. Parts
         # follow one another and never interleave, so no earlier one is needed again.
-        self._template: DeltaTemplate | None = None
-        self._head = self._tail = b""
+        self.template: DeltaTemplate | None = None
+        self.head = self.tail = b""
 
     def encode(self, event: AnyEvent) -> bytes:
         if type(event) is not PlainDelta:
             return self._frame(event)
         template = event.template
-        if template is not self._template:
+        if template is not self.template:
             self._encode_template(template)
-        return self._head + _to_json(event.delta) + self._tail % event.sequence_number
+        return self.head + to_json(event.delta) + self.tail % event.sequence_number
 
     def _encode_template(self, template: DeltaTemplate) -> None:
         """The number is the last member of every event."""
         encoded = self._frame(structs.replace(template.event, delta=MARK, sequence_number=-1))
-        self._head, _, tail = encoded.partition(ENCODED_MARK)
-        self._tail = tail.replace(b"%", b"%%").replace(b"-1", b"%d")
-        self._template = template
+        self.head, _, tail = encoded.partition(ENCODED_MARK)
+        self.tail = tail.replace(b"%", b"%%").replace(b"-1", b"%d")
+        self.template = template
 
 
 class SseEncoder(MessageEncoder):

@@ -109,7 +109,10 @@ class BodyReader:
             if continuation is not None and (event := continuation.take(data)) is not None:
                 # What most pieces are: a delta, and nothing else has changed.
                 outbox.unsent.append(event)
-                self._batch.add(outbox)
+                batch = self._batch
+                if not batch.writers:
+                    batch.begin()
+                batch.writers.append(outbox)
                 return
             events = answer.receive_other(data)
         except Exception as error:

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from antiphon.core.fast_path import AnyEvent
-from antiphon.core.sse import Encoder
+from antiphon.core.fast_path import AnyEvent, DeltaTemplate, PlainDelta
+from antiphon.core.sse import Encoder, MessageEncoder, to_json
 
 
 class Sink(Protocol):
@@ -37,16 +37,32 @@ class ByteStream(Protocol):
 class EncodedSink:
     """Events to a client, encoded as its protocol has them."""
 
-    __slots__ = ("_encoder", "_stream")
+    __slots__ = ("_encoder", "_head", "_stream", "_tail", "_template")
 
     def __init__(self, stream: ByteStream, encoder: Encoder) -> None:
         self._stream = stream
         self._encoder = encoder
+        # The template of the last delta, as the encoder has it.
+        self._template: DeltaTemplate | None = None
+        self._head = self._tail = b""
 
     def write(self, events: Sequence[AnyEvent], *, last: bool = False) -> bool:
-        if len(events) == 1 and not last:
-            data = self._encoder.encode(events[0])
-            return self._stream.write_event(data) if data else False
+        if len(events) > 1 or last:
+            return self._write_all(events, last=last)
+        event = events[0]
+        if type(event) is PlainDelta and event.template is self._template:
+            # What the encoder would do, without visiting it.
+            return self._stream.write_event(self._head + to_json(event.delta) + self._tail % event.sequence_number)
+        return self._write_other(event)
+
+    def _write_other(self, event: AnyEvent) -> bool:
+        encoder = self._encoder
+        data = encoder.encode(event)
+        if isinstance(encoder, MessageEncoder):
+            self._template, self._head, self._tail = encoder.template, encoder.head, encoder.tail
+        return self._stream.write_event(data) if data else False
+
+    def _write_all(self, events: Sequence[AnyEvent], *, last: bool) -> bool:
         # A protocol need not have a form for every event.
         encode = self._encoder.encode
         encoded = [data for event in events if (data := encode(event))]
@@ -69,18 +85,22 @@ class WriteBatch:
     wake it once, and several reads of one run become one write.
     """
 
-    __slots__ = ("_loop", "_writers")
+    __slots__ = ("_loop", "writers")
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._writers: list[Writer] = []
+        # To add one: `append`, and `begin` if it is the first.
+        self.writers: list[Writer] = []
+
+    def begin(self) -> None:
+        self._loop.call_soon(self._flush)
 
     def add(self, writer: Writer) -> None:
-        if not self._writers:
-            self._loop.call_soon(self._flush)
-        self._writers.append(writer)
+        if not self.writers:
+            self.begin()
+        self.writers.append(writer)
 
     def _flush(self) -> None:
-        writers, self._writers = self._writers, []
+        writers, self.writers = self.writers, []
         for writer in writers:
             writer.flush()

@@ -62,7 +62,7 @@ class FastEventStream:
             data += self._take_end()
         if self._descriptor is not None and not self._transport.get_write_buffer_size():
             self._direct = self._descriptor
-            return self._send(self._direct, data)
+            return self._send(self._descriptor, data)
         return self._queue(data)
 
     def write_event(self, event: bytes) -> bool:
@@ -71,7 +71,13 @@ class FastEventStream:
             return self.write((event,))
         if self._transport.is_closing():
             return False
-        return self._send(descriptor, b"%x\r\n%b\r\n" % (len(event), event))
+        data = b"%x\r\n%b\r\n" % (len(event), event)
+        try:
+            sent = os.write(descriptor, data)
+        except OSError:
+            # It is full, or broken: the transport finds that out itself, and knows what to do.
+            sent = 0
+        return sent < len(data) and self._queue(data[sent:])
 
     def _send(self, descriptor: int, data: bytes) -> bool:
         try:
