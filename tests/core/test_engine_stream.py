@@ -54,6 +54,15 @@ def test_it_gives_the_same_events_as_the_long_way(pieces: list[tuple[str, str]])
     assert replay(reads) == replay([b"".join(reads)])
 
 
+@given(pieces_of, st.data())
+def test_frames_that_come_together_give_the_same_events(pieces: list[tuple[str, str]], data: st.DataObject) -> None:
+    reads = frames(pieces)
+    together = data.draw(st.lists(st.integers(1, 6), min_size=len(reads), max_size=len(reads)))
+    left = iter(reads)
+    bursts = [b"".join(burst) for size in together if (burst := list(itertools.islice(left, size)))]
+    assert replay(bursts) == replay(reads)
+
+
 @given(st.lists(st.sampled_from(["a", " b", "<", "hm, "]), min_size=1, max_size=12), st.sampled_from(["", "x", "a b"]))
 def test_a_thought_of_the_short_cut_is_what_a_tagged_text_is_compared_with(thought: list[str], more: str) -> None:
     pieces = [("reasoning_content", piece) for piece in thought]

@@ -313,3 +313,16 @@ def test_the_pieces_of_a_call_are_not_joined() -> None:
     item = exchange.response.output[0]
     assert isinstance(item, FunctionCall)
     assert item.arguments == '{"a": "1234"}'
+
+
+def test_deltas_that_come_together_are_not_decoded_one_by_one() -> None:
+    exchange = Exchange(CreateResponse(model="m", input="Hi", stream=True), [EngineKnowledge(PLAIN)], make_environment())
+    exchange.start()
+    exchange.receive(chunk({"role": "assistant", "content": "Hello"}) + chunk({"content": " there"}))
+    burst = b"".join(chunk({"content": f" {number}"}) for number in range(100))
+
+    def receive() -> None:
+        assert all(isinstance(event, PlainDelta) for event in exchange.receive(burst))
+
+    # Taking one: where it ends, its head and tail, its text, the pieces, the event.
+    assert count_calls(receive) < 100 * 14

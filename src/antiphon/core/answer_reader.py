@@ -112,14 +112,18 @@ class AnswerReader:
         return self.receive_other(data)
 
     def receive_other(self, data: bytes) -> list[AnyEvent]:
-        """What the continuation does not take."""
+        """What the continuation does not take as one delta."""
         stream, sequence = self._stream, self._sequence
+        taken: list[AnyEvent] = []
         if self.continuation is not None:
+            taken, data = self.continuation.take_burst(data)
+            if not data:
+                return taken
             stream.catch_up(self.continuation)
         self._pass_on(stream.receive(data))
         self.continuation = stream.continuation(sequence.fast_path, sequence.numbering)
         events, sequence.events = sequence.events, []
-        return events
+        return taken + events if taken else events
 
     def read_on(self) -> list[AnyEvent]:
         """Reads what is left of what was received."""

@@ -13,7 +13,7 @@ import msgspec
 
 from antiphon.core.chunk_reader import ChunkReader
 from antiphon.core.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
-from antiphon.core.fast_path import Continuation, FastPath
+from antiphon.core.fast_path import FRAME_END, Continuation, FastPath
 from antiphon.core.numbering import Numbering
 from antiphon.core.sse import FrameReader
 from antiphon.core.text_calls import CallFinder
@@ -114,10 +114,14 @@ class EngineStream:
         self._new += len(data)
         if self._new > self.most_at_once:
             frames = self._at_once(frames)
-        deltas = self._read(frames)
+        if not frames:
+            self._template = None
+            return []
+        deltas = self._read(frames[:-1])
+        last = self._read(frames[-1:])
         is_all = self._frames.empty and not self._unread
-        self._template = self._to_template(data, deltas[0]) if len(deltas) == 1 and is_all else None
-        return deltas
+        self._template = self._to_template(_last_frame(data), last[0]) if len(last) == 1 and is_all else None
+        return deltas + last if deltas else last
 
     def read_on(self) -> list[Delta]:
         unread, self._unread = self._unread, []
@@ -152,7 +156,7 @@ class EngineStream:
         return deltas
 
     def _to_template(self, data: bytes, delta: Delta) -> ChunkTemplate | None:
-        """A template of this read, if it is one frame that has its text once, as JSON is usually written."""
+        """A template of this frame, if it has its text once, as JSON is usually written."""
         index = None
         if isinstance(delta, CallDelta):
             text, index = delta.arguments, delta.index
@@ -171,3 +175,9 @@ class EngineStream:
         kind = next((kind for name, kind in MEMBERS.items() if member.endswith(name)), None)
         opens = isinstance(delta, CallDelta) and (delta.id is not None or delta.name is not None)
         return None if kind is None or opens else ChunkTemplate(data[: at + 1], data[at + len(literal) - 1 :], kind, index)
+
+
+def _last_frame(data: bytes) -> bytes:
+    """Of a read that ends with a frame."""
+    end = data.rfind(FRAME_END, 0, -len(FRAME_END))
+    return data if end < 0 else data[end + len(FRAME_END) :]

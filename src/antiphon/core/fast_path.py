@@ -84,6 +84,9 @@ class FastPath:
         return self._joined + MOST_PIECES if self.index is None else sys.maxsize
 
 
+# As nearly all engines end a frame. Those of others are received one by one.
+FRAME_END = b"\n\n"
+
 # Whether a text may be taken without being received. None: any text may.
 Takes = Callable[[str], bool]
 
@@ -126,6 +129,17 @@ class Continuation:
         number = numbering.next
         numbering.next = number + 1
         return PlainDelta(self._template, text, number)
+
+    def take_burst(self, data: bytes) -> tuple[list[AnyEvent], bytes]:
+        """The events of several frames that have come in one read, up to one that has to be received; and the rest."""
+        events: list[AnyEvent] = []
+        at = 0
+        while (end := data.find(FRAME_END, at) + len(FRAME_END)) > 1:
+            if (event := self.take(data[at:end])) is None:
+                break
+            events.append(event)
+            at = end
+        return events, data[at:]
 
     @property
     def last(self) -> str:
