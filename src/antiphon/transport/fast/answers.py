@@ -217,6 +217,8 @@ class ChunkedBody:
             data, self._kept = self._kept + data, b""
         content: list[bytes] = []
         at: int | None = 0
+        if self._part is Part.SIZE:
+            at = self._read_whole_chunks(data, content)
         while at is not None and at < len(data) and not self.ended:
             if self._part is Part.DATA:
                 piece = data[at : at + self._left]
@@ -232,6 +234,18 @@ class ChunkedBody:
             else:
                 at = self._read_trailer(data, at)
         return content[0] if len(content) == 1 else b"".join(content)
+
+    def _read_whole_chunks(self, data: bytes, content: list[bytes]) -> int:
+        """Those at the beginning that are complete, which nearly all are. Returns where the rest begins."""
+        at = 0
+        while (line := _SIZE_LINE.match(data, at)) is not None and (size := int(line[1], 16)):
+            start = line.end()
+            end = start + size
+            if not data.startswith(b"\r\n", end):
+                break
+            content.append(data[start:end])
+            at = end + 2
+        return at
 
     # Each of these returns where the next part begins; None: not in these bytes.
 
