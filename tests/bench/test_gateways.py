@@ -32,6 +32,7 @@ from bench.scenarios import (
     closed,
     fewer_streams,
     paced,
+    steady,
 )
 from bench.subjects import SUBJECTS, Command, Missing, Place, Subject
 
@@ -191,9 +192,15 @@ def test_no_stream_of_a_paced_load_ends_within_the_window() -> None:
     for scenario in SCENARIOS:
         for size in (Size(), QUICK):
             load = scenario.load(size)
-            if load.begin:
+            if load.begin and load.asked.interval:
                 assert load.asked.deltas * load.asked.interval / 1000 > load.end
                 assert load.requests / load.rate < load.begin
+
+
+def test_a_steady_load_lasts_beyond_the_window() -> None:
+    for size in (Size(), QUICK):
+        load = steady(Asked(stream=False), 400, connections=200)(size)
+        assert load.requests / load.rate > load.end
 
 
 def test_a_smaller_load_is_described() -> None:
