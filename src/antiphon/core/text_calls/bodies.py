@@ -6,6 +6,7 @@ A body begins where its `head` matches. `read()` then takes everything up to the
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import msgspec
@@ -32,11 +33,19 @@ _IS_STRING = {"true": frozenset({"string"}), "false": None}
 
 
 class End:
-    """What ends a call or a block: to be searched for, and to be read."""
+    """What ends a call or a block: to be searched for, and to be read. Compiled when it is first used: there are a hundred of
+    them, and most are never used."""
 
     def __init__(self, pattern: str) -> None:
-        self.search = re.compile(pattern)
-        self.match = regex.compile(pattern)
+        self._pattern = pattern
+
+    @cached_property
+    def search(self) -> re.Pattern[str]:
+        return re.compile(self._pattern)
+
+    @cached_property
+    def match(self) -> "regex.Pattern[str]":
+        return regex.compile(self._pattern)
 
 
 def any_of(texts: Sequence[str]) -> End | None:
