@@ -11,14 +11,14 @@ ends with the output, as the items do. A model that sees the user's question las
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import structs
 
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import ReadDocument
-from antiphon.core.loops import NOTED, find_loops
+from antiphon.core.loops import NO_LOOPS, NOTED, find_loops
 from antiphon.core.template_rules import fitted
 from antiphon.core.tools import AsCalled, Native
 from antiphon.core.turns import Asked, AssistantTurn, Call, UserTurn
@@ -54,7 +54,7 @@ class ChatDraft:
         self._searches = 0
         self._searching: deque[str] = deque()
         # A set that keeps its order.
-        self._notices: dict[str, None] = {}
+        self.notices: dict[str, None] = {}
         self._system: list[str] = []
         self._turns: list[AssistantTurn | UserTurn] = []
         # The item that is being read was written beside the one before it, whatever results that one has.
@@ -191,11 +191,7 @@ class ChatDraft:
         return call_id in self._calls
 
     def notice(self, text: str) -> None:
-        self._notices[text] = None
-
-    @property
-    def notices(self) -> Iterable[str]:
-        return self._notices
+        self.notices[text] = None
 
     def _assistant(self) -> AssistantTurn:
         last = self._turns[-1] if self._turns else None
@@ -216,15 +212,18 @@ class ChatDraft:
         if isinstance(turn, AssistantTurn):
             # The notes in it are those of this draft, and so are the ids of searches.
             calls = [structs.replace(call, id=call.id or self._search_id()) for call in turn.calls]
-            turn = structs.replace(turn, calls=calls)
+            turn = self._latest = structs.replace(turn, calls=calls)
         if isinstance(turn, AssistantTurn) and isinstance(last, AssistantTurn) and not last.calls:
             last.extend(turn)
+            self._latest = last
         else:
             self._turns.append(turn)
 
     def stop_loops(self, *, helped: bool) -> Mapping[str, str]:
         """Notes in the results of calls that are made again and again; and why tools may not be called now, by their names.
         `helped`: the model is small."""
+        if self._latest is None:
+            return NO_LOOPS.withheld
         self._settle_calls()
         loops = find_loops(self._turns, helped=helped)
         for call, note in loops.notes:
@@ -246,13 +245,12 @@ class ChatDraft:
                 "`input` is empty: there is nothing to respond to.", param="input", code="missing_required_parameter"
             )
         messages, notices = fitted(messages, dialect)
-        for notice in notices:
-            self.notice(notice)
+        self.notices.update(dict.fromkeys(notices))
         return messages
 
     def _settle_calls(self) -> None:
         """Once all items were read, and again if turns were added to them."""
-        if self._are_settled:
+        if self._are_settled or self._latest is None:
             return
         self._are_settled = True
         for turn in self._turns:

@@ -10,6 +10,8 @@ def item_path(at: int, earlier: int, own: str = "input") -> str:
 
 def item_paths(count: int, earlier: int, own: str = "input") -> list[str]:
     """Those of so many items: the same as `item_path()`, at once."""
+    if not earlier:
+        return [f"{own}[{at}]" for at in range(count)]
     stored = min(earlier, count)
     return [*[f"{_STORED}{at}]" for at in range(stored)], *[f"{own}[{at}]" for at in range(count - stored)]]
 

@@ -44,7 +44,10 @@ TOO_SLOW_TO_READ = "it takes too long, or too much memory"
 
 
 def _own_items(request: CreateResponse, history: Sequence[Item], *, compact: bool) -> list[Item]:
-    items = resolved(history, request_to_items(request))
+    items = request_to_items(request)
+    # What is only a text stands for nothing else.
+    if not isinstance(request.input, str):
+        items = resolved(history, items)
     triggered = bool(items) and items[-1].get("type") == TRIGGER
     return [*items, {"type": TRIGGER}] if compact and not triggered else items
 
@@ -100,7 +103,8 @@ class Question:
         self._work: Iterator[ReadWork | DefinitionWork] = iter(())
         self._outdated = False
         self.convert()
-        check_servers(self.approvals, self.conversion.box)
+        if self.approvals:
+            check_servers(self.approvals, self.conversion.box)
 
     @property
     def knowledge(self) -> EngineKnowledge:
@@ -131,9 +135,10 @@ class Question:
         return bool(self._request.stop)
 
     def convert(self) -> None:
-        items, earlier = self._remaining()
-        model = self._request.model or self.knowledge.default_model
-        dialect, help, sampling, _ = self.knowledge.traits_of(model, self._environment.help)
+        items, earlier = self._remaining() if self.dropped else (self.window.items, self._earlier)
+        knowledge, environment = self._engines[self.engine], self._environment
+        model = self._request.model or knowledge.default_model
+        dialect, help, sampling, _ = knowledge.traits_of(model, environment.help)
         if self._strict or self._facts:
             dialect = replace(dialect, **{**(strict_facts(dialect) if self._strict else {}), **self._facts})
         conversion = request_to_chat(
@@ -141,10 +146,10 @@ class Question:
             items,
             dialect,
             model,
-            self._environment.sealer,
+            environment.sealer,
             earlier=earlier,
-            check_grammars=self._environment.check_grammars,
-            tool_definitions=self._environment.tool_definitions,
+            check_grammars=environment.check_grammars,
+            tool_definitions=environment.tool_definitions,
             complaint_about=self._complaint_about,
             documents=Documents(self._outcome_of),
             rounds=self._rounds,
@@ -153,12 +158,14 @@ class Question:
             help=help,
             sampling=sampling,
             attached=self._attached,
-            hosted_kinds=self._environment.hosted_kinds,
+            hosted_kinds=environment.hosted_kinds,
             lists=self._lists,
-            toolboxes=self._environment.toolboxes,
+            toolboxes=environment.toolboxes,
         )
-        definitions = [DefinitionWork(each.definition) for each in conversion.definitions]
-        self._work = iter((*map(self._bounded, conversion.unread), *definitions))
+        self._work = iter(())
+        if conversion.unread or conversion.definitions:
+            definitions = [DefinitionWork(each.definition) for each in conversion.definitions]
+            self._work = iter((*map(self._bounded, conversion.unread), *definitions))
         self._outdated = False
         self.conversion: Conversion = conversion
         if self._rejection is not None:
@@ -167,8 +174,6 @@ class Question:
     def _remaining(self) -> tuple[list[Item], int]:
         """The items, without the oldest turns of a history too long; and how many of them are stored ones."""
         items = self.window.items
-        if not self.dropped:
-            return items, self._earlier
         left = truncated(items, self.dropped, self.size_of)
         if left is None:
             raise ContextLengthExceeded("The input is too long, even its last turn alone.", param="input")

@@ -114,7 +114,8 @@ class Recording:
         self.history = without_images(msgspec.json.encode(history)) if history else b"[]"
         self.options = Options(**options)
         self.size = len(self.body) + len(self.request or b"") + len(self.history) + OVERHEAD
-        self.size += sum(len(file.name) + PER_FILE for files in self.options.files.values() for file in files)
+        if files := self.options.files:
+            self.size += sum(len(file.name) + PER_FILE for each in files.values() for file in each)
         return RecordedExchange(
             self, request, engines, noting_environment(environment, self.drawn, self.grow), history=history, **options
         )
@@ -158,7 +159,7 @@ def _as_recorded(environment: Environment | None) -> Environment | None:
     """The operator's servers may change while the gateway runs; what was recorded may not."""
     if environment is None or not isinstance(mcp := environment.tools.get("mcp"), McpTools):
         return environment
-    return environment.changed(tools={**environment.tools, "mcp": mcp.as_recorded()})
+    return environment.with_tool("mcp", mcp.as_recorded())
 
 
 def _without_secrets_or_images(data: bytes) -> bytes:
