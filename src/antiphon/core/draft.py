@@ -63,7 +63,7 @@ class ChatDraft:
         self._latest: AssistantTurn | None = None
         # How many user messages follow the latest assistant turn; and the latest ones before it.
         self._users_at_end = 0
-        self._asked = Asked()
+        self._asked: Asked | None = None
         # By their ids: the latest call, and the turns whose calls may wait for their outputs, the latest one last.
         self._calls: dict[str, Call] = {}
         # Those that were read, by their ids.
@@ -177,12 +177,13 @@ class ChatDraft:
         with a placeholder, which has to go in any case.
         """
         turn, *between = self._turns[at:]
-        new = [each for each in between if isinstance(each, UserTurn) and each not in self._asked and each != SAYS_NOTHING]
+        asked = self._asked or ()
+        new = [each for each in between if isinstance(each, UserTurn) and each not in asked and each != SAYS_NOTHING]
         if len(new) < len(between):
             self.notice(ASKED_AGAIN)
         self._turns[at:] = [*new, turn]
         self._users_at_end = 0
-        if at and isinstance(self._turns[at - 1], UserTurn):
+        if self._asked is not None and at and isinstance(self._turns[at - 1], UserTurn):
             self._asked.add(new)
         elif new:
             self._asked = Asked(new)
@@ -244,7 +245,7 @@ class ChatDraft:
             raise InvalidRequest(
                 "`input` is empty: there is nothing to respond to.", param="input", code="missing_required_parameter"
             )
-        messages, notices = fitted(messages, dialect)
+        messages, notices = fitted(messages, dialect, has_answers=self._latest is not None)
         self.notices.update(dict.fromkeys(notices))
         return messages
 

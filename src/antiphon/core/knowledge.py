@@ -175,11 +175,15 @@ class EngineKnowledge:
             for name in facts:
                 assumed.pop(name, None)
         known = self._learned.get(model, NOTHING_LEARNED)
-        # Most answers teach nothing new.
-        if [name for name, value in facts.items() if known.get(name, getattr(self.dialect, name)) != value]:
-            self._learned = _with_newest(self._learned, model, {**known, **facts})
-            sources = self._sources.get(model, {}) | dict.fromkeys(facts, source)
-            self._sources = _with_newest(self._sources, model, sources)
+        for name, value in facts.items():
+            if known.get(name, getattr(self.dialect, name)) != value:
+                break
+        else:
+            # Most answers teach nothing new.
+            return
+        self._learned = _with_newest(self._learned, model, {**known, **facts})
+        sources = self._sources.get(model, {}) | dict.fromkeys(facts, source)
+        self._sources = _with_newest(self._sources, model, sources)
 
     def facts_about(self, model: str) -> list[Fact]:
         """What the gateway goes by for this model: what was learned of it, and what is particular about its engine."""

@@ -1,6 +1,8 @@
 """Sequence numbers. This is the only place that numbers events."""
 
-from antiphon.core.fast_path import DeltaTemplate, PlainDelta
+from collections.abc import Iterable
+
+from antiphon.core.fast_path import AnyEvent, DeltaTemplate, PlainDelta
 from antiphon.wire.events import Event
 
 
@@ -16,6 +18,13 @@ class Numbering:
         event.sequence_number = self.next
         self.next += 1
         return event
+
+    def number_all(self, made: Iterable[Event], numbered: list[AnyEvent]) -> None:
+        """Adds each to those that are numbered."""
+        for event in made:
+            event.sequence_number = self.next
+            self.next += 1
+            numbered.append(event)
 
     def take_back(self, event: Event) -> None:
         """The last event is not sent: the next one gets its number."""

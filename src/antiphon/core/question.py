@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import structs
 
 from antiphon.core.check_work import CheckOutcome, DefinitionWork, DocumentWork, StoredFileWork
-from antiphon.core.compaction import TRIGGER, Window, items_to_window
+from antiphon.core.compaction import TRIGGER, items_to_window
 from antiphon.core.constraints import strict_facts
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents, ReadWork, files_of, outcome_size, work_digest
@@ -75,7 +75,7 @@ class Question:
         # Every item of the conversation, and those of them that the prompt is made of.
         self.items = [*history, *_own_items(request, history, compact=compact)]
         self._earlier = len(history)
-        self.window = self._make_window(sent=self._earlier)
+        self.window = items_to_window(self.items, environment.sealer.open, earlier=self._earlier, sent=self._earlier)
         # What failures have taught, for this request alone.
         self._facts: dict[str, Any] = {}
         self._lessons = 0
@@ -130,6 +130,11 @@ class Question:
         return self.conversion.dialect
 
     @property
+    def dialect_by_now(self) -> Dialect:
+        """With what answers have shown since the request was converted."""
+        return self._engines[self.engine].dialect_for(self.conversion.chat.model)
+
+    @property
     def has_stop(self) -> bool:
         """Words end the answer, wherever it is then."""
         return bool(self._request.stop)
@@ -178,9 +183,6 @@ class Question:
         if left is None:
             raise ContextLengthExceeded("The input is too long, even its last turn alone.", param="input")
         return left, max(0, self._earlier - (len(items) - len(left)))
-
-    def _make_window(self, sent: int) -> Window:
-        return items_to_window(self.items, self._environment.sealer.open, earlier=self._earlier, sent=sent)
 
     def size_of(self, item: Item) -> int:
         """With what was read of the files that it names."""
@@ -289,7 +291,8 @@ class Question:
     def add_compaction(self, item: Item) -> None:
         """From now on it stands for all items, as it will in the requests that continue this one."""
         self.items.append(item)
-        self.window = self._make_window(sent=len(self.items))
+        opens = self._environment.sealer.open
+        self.window = items_to_window(self.items, opens, earlier=self._earlier, sent=len(self.items))
         self.convert()
 
     def learn_from(self, error: ApiError) -> bool:
@@ -314,11 +317,11 @@ class Question:
     def learn_of_repetition(self) -> None:
         """An answer has come, with or without lessons before it. Later rounds of the same request say nothing more."""
         if not self._rounds:
-            self.knowledge.repeat(self.model, self._repeating)
+            self._engines[self.engine].repeat(self.conversion.chat.model, self._repeating)
 
     def learn_of_answer(self, facts: Mapping[str, Any]) -> None:
         """What an answer has shown counts from the next request on."""
-        self.knowledge.learn(self.model, facts)
+        self._engines[self.engine].learn(self.conversion.chat.model, facts)
 
     def reject(self, rejection: Rejection) -> None:
         """From now on the request shows the model what is wrong with its answer, and leaves it no way to be wrong again."""

@@ -195,8 +195,8 @@ class RecordedExchange(Exchange):
         if not self._is_inside:
             self._recording.note(self._part + name if self._part else name, arguments, size)
 
-    def _note_error(self, name: str, error: ApiError | None) -> None:
-        self._note(name, None if error is None else without_trace(error), 0 if error is None else _size(error))
+    def _note_error(self, name: str, error: ApiError) -> None:
+        self._note(name, without_trace(error), _size(error))
 
     def start(self) -> list[AnyEvent]:
         self._note("start")
@@ -208,7 +208,10 @@ class RecordedExchange(Exchange):
         return super().heartbeat()
 
     def finish(self, error: ApiError | None = None) -> list[AnyEvent]:
-        self._note_error("finish", error)
+        if error is None:
+            self._note("finish")
+        else:
+            self._note_error("finish", error)
         return super().finish(error)
 
     def refused(self, error: ApiError) -> list[AnyEvent]:
@@ -254,7 +257,10 @@ class RecordedExchange(Exchange):
         return super().compacted()
 
     def end(self, error: ApiError | None = None) -> list[AnyEvent]:
-        self._note_error("end", error)
+        if error is None:
+            self._note("end")
+        else:
+            self._note_error("end", error)
         events = super().end(error)
         if self._part:
             self._recording.part = ""
