@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from support.engine import DONE, chunk
 from support.streams import parse
 
+from antiphon.core.chunk_reader import ChunkReader
 from antiphon.core.deltas import CallDelta, Delta, Finished, ReasoningDelta, TextDelta, ThoughtEnded
 from antiphon.core.engine_stream import EngineStream
 from antiphon.core.replay import replay
 from antiphon.core.text_calls import ConstrainedCall
+from antiphon.core.think_tags import Start
 from antiphon.dialects import PLAIN
 from antiphon.wire.responses import CreateResponse, ReasoningOptions
 
@@ -239,3 +241,18 @@ def test_the_end_of_the_stream_reads_what_is_unread() -> None:
     assert stream.has_large_end
     assert stream.close() == [TextDelta("a" * 1000)]
     assert stream.ended
+
+
+@given(pieces_of, pieces_of, st.sampled_from(list(Start)), st.sampled_from(["stop", "length"]))
+def test_a_text_that_was_closed_is_closed_again_only_if_something_came_after_it(
+    before: list[tuple[str, str]], after: list[tuple[str, str]], start: Start, reason: str
+) -> None:
+    skipped, repeated = ChunkReader(start), ChunkReader(start)
+    for frame in [*(SHAPES[shape](text) for shape, text in before), chunk(finish=reason)]:
+        assert skipped.receive(frame[6:]) == repeated.receive(frame[6:])
+    assert repeated._close_text() == []
+    for shape, text in after:
+        data = SHAPES[shape](text)[6:]
+        assert skipped.receive(data) == repeated.receive(data)
+    assert skipped.close() == repeated._close_text()
+    assert skipped.close() == []

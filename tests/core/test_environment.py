@@ -46,6 +46,27 @@ def test_a_changed_environment_has_the_tables_of_its_own_tools() -> None:
     assert some.changed(tools={}).tool_definitions == none.tool_definitions
 
 
+def test_an_environment_with_another_tool_is_made_once_for_the_same_tool() -> None:
+    environment = make_environment(tools={"mcp": McpTools(["a"]), "thing": McpTools()})
+    tool = McpTools(["b"])
+    made = environment.with_tool("mcp", tool)
+    assert made.tools == {"mcp": tool, "thing": environment.tools["thing"]}
+    assert environment.with_tool("mcp", tool) is made
+    assert environment.with_tool("mcp", other := McpTools(["b"])).tools["mcp"] is other
+    changed = environment.changed(check_grammars=False)
+    assert not changed.with_tool("mcp", tool).check_grammars
+
+
+def test_what_is_recorded_of_mcp_servers_follows_the_operator() -> None:
+    labels = {"a": 1}
+    servers = McpTools(labels.keys())
+    before = servers.as_recorded()
+    assert before is servers.as_recorded()
+    labels["b"] = 2
+    assert servers.as_recorded().labels == ("a", "b")
+    assert before.labels == ("a",)
+
+
 def test_requests_without_tools_share_a_box_to_which_nothing_can_be_added() -> None:
     assert tools_to_box(()) is tools_to_box([], []) is NO_TOOLS
     with pytest.raises(TypeError):

@@ -73,3 +73,25 @@ def test_the_models_of_the_settings_begin_with_the_default_one() -> None:
     assert ModelNames({"gpt-5": "big", "gpt-4": "small", "o9": "big"}).models == ["big", "small"]
     assert ModelNames({"gpt-5": "big", "gpt-4": "small"}, "gpt-4").models == ["small", "big"]
     assert ModelNames({}, "mine").models == ["mine"]
+
+
+def test_what_an_engine_serves_follows_its_list_of_models() -> None:
+    engine = knowledge_of("a:latest", "b")
+    assert [engine.model_called(name) for name in ("a", "a:latest", "b:latest", "b@8bit", "c")] == [
+        "a:latest",
+        "a:latest",
+        "b",
+        "b@8bit",
+        None,
+    ]
+    assert (engine.serves("b"), engine.serves("b:x"), engine.serves("bx"), engine.served("c")) == (True, True, False, "c")
+    engine.models = knowledge_of("c").models
+    assert (engine.model_called("a"), engine.model_called("c"), engine.serves("b"), engine.served("a")) == (
+        None,
+        "c",
+        False,
+        "c",
+    )
+    # Of two with one name, the one that is listed last.
+    engine.models = knowledge_of("d", "d:latest").models
+    assert (engine.model_called("d"), engine.model_called("d:latest")) == ("d:latest", "d:latest")

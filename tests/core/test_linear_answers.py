@@ -294,7 +294,7 @@ def test_the_pieces_of_a_long_text_are_joined_as_they_come(member: str) -> None:
     path = exchange._sequence.fast_path
     assert path is not None
     assert len(path.pieces) < 2 * MOST_PIECES
-    assert len(exchange.answer._stream._reader._tags._thought) < 2 * MOST_PIECES
+    assert len(exchange.answer._stream._reader.tags._thought) < 2 * MOST_PIECES
     assert "".join(path.pieces) == "".join(pieces)
 
 

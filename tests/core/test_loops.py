@@ -561,3 +561,31 @@ def test_a_patch_that_no_function_expresses_is_withheld_too() -> None:
     required = converted(items, help=EASY, tools=[EXEC_COMMAND, APPLY_PATCH]).requirements
     assert required.reason_against("apply_patch", json.dumps({"input": patch})) is not None
     assert required.reason_against("write_file", '{"path": "a", "content": ""}') is None
+
+
+# ---- what is looked at only if there may be something ----------------------------------------------------------------
+
+OUTPUTS = st.sampled_from(["no usable environment", "unsupported call", "done", "error: x", "tool f is disabled " + "x" * 900])
+TURNS = st.lists(
+    st.one_of(
+        st.builds(lambda text: UserTurn([{"type": "text", "text": text}]), st.sampled_from(["", "go on"])),
+        st.lists(st.lists(OUTPUTS, max_size=2), min_size=1, max_size=2).map(
+            lambda calls: AssistantTurn(
+                calls=[Call(f"c{at}", "f", "{}", texts=texts, answered=bool(texts)) for at, texts in enumerate(calls)]
+            )
+        ),
+    ),
+    max_size=14,
+)
+
+
+@given(TURNS, st.lists(st.just("no usable environment"), min_size=3, max_size=7))
+def test_without_help_the_same_is_found_whether_or_not_there_may_be_a_dead_end(
+    turns: list[AssistantTurn | UserTurn], more: list[str]
+) -> None:
+    turns += [AssistantTurn(calls=[Call("c", "f", "{}", texts=[output], answered=True)]) for output in more]
+    found = find_loops(turns, helped=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("antiphon.core.loops._may_be_dead_end", lambda turns: True)
+        expected = find_loops(turns, helped=False)
+    assert (list(found.notes), dict(found.withheld)) == (list(expected.notes), dict(expected.withheld))

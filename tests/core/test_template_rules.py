@@ -15,7 +15,7 @@ from support.toy_tool import DICE, Dice, roll
 
 from antiphon.core.dialect import Dialect
 from antiphon.core.short_ids import ShortIds
-from antiphon.core.template_rules import REASONING_LEFT_OUT, RULES, fitted
+from antiphon.core.template_rules import REASONING_LEFT_OUT, RULES, Rule, fitted
 from antiphon.dialects import LLAMACPP, PLAIN
 
 # The families that have each demand.
@@ -287,6 +287,19 @@ def test_fitted_messages_stay_as_they_are() -> None:
     for dialect in (*FAMILIES.values(), LLAMACPP, PLAIN):
         once = converted([assistant("Hello"), *BUSY, user("And?"), assistant("")], dialect).chat.messages
         assert fitted(once, dialect) == (once, [])
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.of_answers], ids=lambda rule: rule.rewrite.__name__)
+def test_a_rule_for_answers_leaves_everything_else_as_it_is(rule: Rule) -> None:
+    others = converted([developer("Be brief."), user(""), user("Hello")], FREE).chat.messages
+    for dialect in (*FAMILIES.values(), LLAMACPP, PLAIN):
+        assert rule.rewrite(others, dialect) == others
+
+
+def test_messages_without_an_answer_are_fitted_as_all_are() -> None:
+    others = converted([developer("Be brief."), user("Hello"), user("And?")], FREE).chat.messages
+    for dialect in (*FAMILIES.values(), LLAMACPP, PLAIN):
+        assert fitted(list(others), dialect, has_answers=False) == fitted(list(others), dialect)
 
 
 # ---- what a response adds to its request -------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from antiphon.core.answer_reader import AnswerReader
 from antiphon.core.calls import CallState
 from antiphon.core.constraints import not_constrained, not_held
 from antiphon.core.enforcement import SCHEMA_NOT_KEPT, Enforcement
-from antiphon.core.finish_reasons import COMPLETED, ending_of
+from antiphon.core.finish_reasons import COMPLETED
 from antiphon.core.garbled_calls import is_garbled, messages_to_results
 from antiphon.core.messages import MessageState
 from antiphon.core.output import Output
@@ -47,9 +47,12 @@ class AnswerLessons:
     def learn_from_answer(self, error: ApiError | None) -> None:
         """`error`: why its response fails."""
         if error is None:
-            self._question.learn_of_answer({"reports_usage": self._usage.current is not None, **self._logprobs_seen()})
+            shown = {"reports_usage": self._usage.current is not None}
+            if self._question.conversion.logprobs:
+                shown |= self._logprobs_seen()
+            self._question.learn_of_answer(shown)
             self._question.learn_of_repetition()
-            if ending_of(self._output.reason) is COMPLETED:
+            if self._output.ending is COMPLETED:
                 self._learn_of_form()
         elif error.code == SCHEMA_NOT_KEPT and not self._question.has_stop:
             self._learn_of_schema()
@@ -86,8 +89,6 @@ class AnswerLessons:
         question.learn_of_answer(facts)
 
     def _logprobs_seen(self) -> dict[str, bool]:
-        """Whether they come with a text, if they were asked for."""
-        if not self._question.conversion.logprobs:
-            return {}
+        """Whether they come with a text. They were asked for."""
         has_text = any(isinstance(state, MessageState) and state.written for state in self._output.round)
         return {"returns_logprobs": self._answer.has_logprobs} if has_text or self._answer.has_logprobs else {}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from antiphon.core.answer_reader import AnswerReader
 from antiphon.core.enforcement import Enforcement
-from antiphon.core.finish_reasons import OUT_OF_TOKENS, ending_of
+from antiphon.core.finish_reasons import OUT_OF_TOKENS
 from antiphon.core.output import Output
 from antiphon.core.question import Question
 from antiphon.core.sampling import is_capped
@@ -26,27 +26,29 @@ CALLS_IN_THOUGHTS = "the model made a tool call inside its reasoning, and nothin
 
 def answer_notices(
     request: CreateResponse, question: Question, enforcement: Enforcement, output: Output, answer: AnswerReader
-) -> Iterator[str]:
+) -> list[str]:
+    notices: list[str] = []
     if question.dropped:
-        yield TRUNCATED
+        notices.append(TRUNCATED)
     if enforcement.has_left_out:
-        yield from _calls_left_out(enforcement)
+        notices += _calls_left_out(enforcement)
     if answer.parroted:
-        yield PARROTED
+        notices.append(PARROTED)
     # The prefix is what our own constraint has made the model write.
     if answer.left_out and answer.left_out not in question.dialect.answer_prefix:
-        yield BEFORE_JSON
+        notices.append(BEFORE_JSON)
     if answer.calls_in_thoughts:
-        yield CALLS_IN_THOUGHTS
+        notices.append(CALLS_IN_THOUGHTS)
     sampling = question.conversion.sampling
-    if is_capped(request, sampling) and ending_of(output.reason).incomplete == OUT_OF_TOKENS:
-        yield CAPPED.format(most=sampling.most_tokens)
+    if output.ending.incomplete == OUT_OF_TOKENS and is_capped(request, sampling):
+        notices.append(CAPPED.format(most=sampling.most_tokens))
     # As it is known by now: an answer may have shown it.
-    dialect = question.knowledge.dialect_for(question.model)
+    dialect = question.dialect_by_now
     if question.conversion.logprobs and not dialect.returns_logprobs:
-        yield NO_LOGPROBS
+        notices.append(NO_LOGPROBS)
     if not dialect.reports_usage:
-        yield ESTIMATED
+        notices.append(ESTIMATED)
+    return notices
 
 
 def _calls_left_out(enforcement: Enforcement) -> Iterator[str]:

@@ -136,7 +136,8 @@ class AnswerReader:
         last = self._stream.close()
         if error is None:
             self._pass_on(last)
-            self._pass_on(self._calls_in_thought())
+            if self._finder is not None and (calls := self._calls_in_thought(self._finder)):
+                self._pass_on(calls)
         else:
             # A frame that was cut off is no failure of its own: what cut it off is.
             self._pass_on([*(delta for delta in last if not isinstance(delta, EngineFailed)), EngineFailed(error)])
@@ -145,13 +146,13 @@ class AnswerReader:
             self.parroted |= self._finder.parroted
         self.reading = False
 
-    def _calls_in_thought(self) -> list[CallDelta]:
+    def _calls_in_thought(self, finder: CallFinder) -> list[CallDelta]:
         """The calls of an answer that is nothing but a thought: without them, an agent would stop here."""
         thought = self._output.lone_thought
         ended = self.ended or self._output.reason is not None
-        if thought is None or self._finder is None or not ended:
+        if thought is None or not ended:
             return []
-        calls = calls_ending_thought(thought, self._finder.names)
+        calls = calls_ending_thought(thought, finder.names)
         self.calls_in_thoughts += len(calls)
         return calls
 
@@ -162,8 +163,10 @@ class AnswerReader:
     def continue_output(self) -> None:
         """Passes on what has waited, as far as nothing blocks the output."""
         deferred, sequence = self._deferred, self._sequence
-        while deferred and sequence.check is None:
-            self._output.receive(deferred.popleft())
+        if deferred:
+            while deferred and sequence.check is None:
+                self._output.receive(deferred.popleft())
+            sequence.set_fast_path()
         self._look_at_output()
 
     def abandon(self) -> None:
@@ -181,6 +184,7 @@ class AnswerReader:
             else:
                 self._deferred = self._deferred or deque()
                 self._deferred.append(delta)
+        sequence.set_fast_path()
         self._look_at_output()
 
     def _look_at_output(self) -> None:

@@ -17,7 +17,7 @@ def request_to_style(
     options, conversion = request.stream_options, question.conversion
     padded = options is not None and options.include_obfuscation
     return EventStyle(
-        summary=environment.always_summary or wants_summary(request) is not None,
+        summary=environment.always_summary or (request.reasoning is not None and wants_summary(request) is not None),
         logprobs=conversion.logprobs,
         top_logprobs=request.top_logprobs or 0,
         seal=environment.sealer.seal,

@@ -1,5 +1,6 @@
 """The chat request itself: its messages, and every field that the request, the tools and the dialect ask for."""
 
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -28,6 +29,7 @@ VERBOSITY = {
 
 # The fields that an engine gets as they are, if they are given.
 SENT_AS_GIVEN = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "stop", "seed", "user")
+_sent_as_given = attrgetter(*SENT_AS_GIVEN)
 # The same in every request. Nothing changes them.
 NO_OPTIONS = TextOptions()
 WITH_USAGE = StreamOptions()
@@ -54,14 +56,15 @@ def make_chat(
 ) -> MadeChat:
     chat = _chat(request, model, draft, offer, requirements, dialect)
     notices: list[str] = []
-    logprobs = _logprobs(request, chat, dialect, notices)
+    logprobs = wants_logprobs(request) and _logprobs(request, chat, dialect, notices)
     if not dialect.shows_images and _has_images(chat):
         notices.append(UNSEEN_IMAGES)
     if request.reasoning is not None:
         _effort(request.reasoning, chat, dialect, notices)
     _add_extra(chat, dialect)
     _constrain(request, chat, offer, box, dialect)
-    _add_free_extra(chat, sampling)
+    if sampling.free_extra:
+        _add_free_extra(chat, sampling)
     if request.reasoning is not None:
         _note_lost_effort(request.reasoning, chat, dialect, notices)
     return MadeChat(chat, logprobs, notices)
@@ -81,8 +84,8 @@ def _chat(
         messages=draft.messages(dialect, head=request.instructions or "", tail=_own_words(text, offer, dialect)),
         stream_options=WITH_USAGE if dialect.takes_stream_options else UNSET,
     )
-    for name in SENT_AS_GIVEN:
-        if (value := getattr(request, name)) is not None:
+    for name, value in zip(SENT_AS_GIVEN, _sent_as_given(request), strict=True):
+        if value is not None:
             setattr(chat, name, value)
     if offer.tools and not offer.in_words:
         chat.tools = offer.shown
@@ -121,8 +124,7 @@ def _shown_schema(format: TextFormat | None, dialect: Dialect, *, constrained: b
 
 
 def _logprobs(request: CreateResponse, chat: ChatRequest, dialect: Dialect, notices: list[str]) -> bool:
-    if not wants_logprobs(request):
-        return False
+    """Whether they are asked for."""
     if chat.tools is not UNSET and not dialect.takes_logprobs_with_tools:
         notices.append("logprobs were left out: this engine does not return them together with tools")
         return False
@@ -177,9 +179,11 @@ def _constrain(request: CreateResponse, chat: ChatRequest, offer: Offer, box: To
     """Last, because it may replace what the request says."""
     if not dialect.thinks:
         stop_thinking(chat, dialect)
-    if (format := _response_format(request, offer, box, dialect)) is not None:
+    has_format = offer.constrained or request.text is not None
+    if has_format and (format := _response_format(request, offer, box, dialect)) is not None:
         constrain(chat, format, dialect)
-    begin_answer(chat, dialect)
+    if dialect.spells_prefix:
+        begin_answer(chat, dialect)
 
 
 def _response_format(request: CreateResponse, offer: Offer, box: Toolbox, dialect: Dialect) -> dict[str, Any] | None:

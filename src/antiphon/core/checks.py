@@ -104,7 +104,7 @@ def offer_to_requirements(
         _check_inputs(box, checks, check_grammars=check_grammars)
         tools = _tools(box, offer, checks.calls, has_hosted=bool(hosted))
     # An answer that must be a call has no format.
-    if not compacts and not offer.must_call:
+    if request.text is not None and not compacts and not offer.must_call:
         _check_answer(request, offer, dialect, checks)
     return Requirements(
         tools=tools,

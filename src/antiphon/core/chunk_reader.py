@@ -117,10 +117,10 @@ def _is_bare_error(chunk: chat.Chunk) -> bool:
 class ChunkReader:
     """`receive()` the data of each frame, then `close()`. Text is searched for calls, if there is a finder."""
 
-    __slots__ = ("_annotations", "_finder", "_logprobs", "_tags", "_thinks", "failed", "has_logprobs")
+    __slots__ = ("_annotations", "_finder", "_is_closed", "_logprobs", "_thinks", "failed", "has_logprobs", "tags")
 
     def __init__(self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None) -> None:
-        self._tags = ThinkTags(start)
+        self.tags = ThinkTags(start)
         self._thinks = start is not Start.NEVER
         self._finder = finder
         self._logprobs: list[responses.Logprob] = []
@@ -129,10 +129,12 @@ class ChunkReader:
         self.failed = False
         # Of the text so far. They wait for its end, because a part of it may be buffered.
         self._annotations: list[dict[str, Any]] = []
+        # Nothing has come since the text was closed.
+        self._is_closed = False
 
     @property
     def template_opens_thought(self) -> bool:
-        return self._tags.unopened
+        return self.tags.unopened
 
     def receive(self, data: bytes) -> list[Delta]:
         """One method, for the sake of speed: it is called for every chunk."""
@@ -158,14 +160,9 @@ class ChunkReader:
         return deltas
 
     @property
-    def left_out(self) -> str:
-        """What the model wrote before its JSON, and is not passed on."""
-        return self._tags.left_out
-
-    @property
     def waiting(self) -> int:
         """How many characters have been read that may be searched later, all at once."""
-        waiting = self._tags.waiting
+        waiting = self.tags.waiting
         return waiting if self._finder is None else max(waiting, self._finder.buffered)
 
     def ends_waiting(self, data: bytes) -> bool:
@@ -185,18 +182,20 @@ class ChunkReader:
         return self.fail(failure_to_error(error_object_to_failure(error)))
 
     def close(self) -> list[Delta]:
-        return self._close_text()
+        """The finish_reason, before the end of the stream, has closed the text already; but for what a finder may keep."""
+        return [] if self._is_closed and self._finder is None else self._close_text()
 
     def _delta(self, delta: chat.DeltaChunk, deltas: list[Delta]) -> None:
+        self._is_closed = False
         if thought := delta.reasoning_content or delta.reasoning or delta.thinking:
             if not self._thinks:
                 # The template has opened a thought, so the engine takes the answer for one.
                 deltas += self._text(thought)
             else:
-                pieces = self._searched(self._tags.report(thought))
+                pieces = self._searched(self.tags.report(thought))
                 deltas += pieces if delta.content else self._with_logprobs(pieces)
         # Parts may have no text at all.
-        if delta.content and (text := _plain_text(delta.content)):
+        if (content := delta.content) and (text := content if isinstance(content, str) else _plain_text(content)):
             deltas += self._text(text)
         if delta.annotations:
             # Engines repeat them.
@@ -210,27 +209,29 @@ class ChunkReader:
         if kind is CallDelta:
             return Continues(kind)
         if kind is ReasoningDelta:
-            return self._tags.continues_reported()
-        continues = self._tags.continues() if not self._logprobs else None
+            return self.tags.continues_reported()
+        continues = self.tags.continues() if not self._logprobs else None
         if continues is None or continues.kind is ReasoningDelta or self._finder is None:
             return continues
         return Continues(TextDelta, _both(continues.takes, self._finder.take_if_plain))
 
     def catch_up(self, last: str) -> None:
         """Content was taken without being received, and ended with this character."""
-        self._tags.catch_up(last)
+        self.tags.catch_up(last)
 
     def _text(self, text: str) -> list[Delta]:
-        tags = self._tags
+        tags = self.tags
         pieces = tags.receive(text)
         if tags.dropped:
             # Of the copy of a thought; those of what follows it in the same chunk are not told apart.
             self._logprobs.clear()
             tags.dropped = False
-        return self._with_logprobs(self._searched(pieces))
+        if self._finder is not None:
+            pieces = self._searched(pieces)
+        return self._with_logprobs(pieces) if self._logprobs else pieces
 
     def _calls_and_refusals(self, delta: chat.DeltaChunk, deltas: list[Delta]) -> None:
-        released = self._searched(self._tags.release())
+        released = self._searched(self.tags.release())
         if self._finder is not None:
             released += self._finder.release()
         deltas += self._annotated(self._with_logprobs(released))
@@ -257,10 +258,13 @@ class ChunkReader:
         return deltas
 
     def _close_text(self, *, cut: bool = False) -> list[Delta]:
-        deltas = self._searched(self._tags.close(cut=cut))
+        self._is_closed = True
+        deltas = self.tags.close(cut=cut)
         if self._finder is not None:
-            deltas += self._finder.close()
-        return self._annotated(self._with_logprobs(deltas))
+            deltas = [*self._searched(deltas), *self._finder.close()]
+        if self._logprobs:
+            deltas = self._with_logprobs(deltas)
+        return self._annotated(deltas) if self._annotations else deltas
 
     def _annotated(self, last: list[Delta]) -> list[Delta]:
         """The last pieces of a text, followed by its annotations."""

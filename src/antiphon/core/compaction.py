@@ -82,7 +82,7 @@ def items_to_window(
     sent: int,
 ) -> Window:
     """`earlier`: how many of the items were stored. `sent`: the index of the first item that the client sent itself."""
-    if not any(item.get("type") in CHANGE_THE_WINDOW for item in items):
+    if not [item for item in items if item.get("type") in CHANGE_THE_WINDOW]:
         return Window(items)
     items = _without_old_triggers(items, earlier)
     at, opened = _newest_compaction(items, open_sealed)

@@ -11,14 +11,14 @@ ends with the output, as the items do. A model that sees the user's question las
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import structs
 
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import ReadDocument
-from antiphon.core.loops import NOTED, find_loops
+from antiphon.core.loops import NO_LOOPS, NOTED, find_loops
 from antiphon.core.template_rules import fitted
 from antiphon.core.tools import AsCalled, Native
 from antiphon.core.turns import Asked, AssistantTurn, Call, UserTurn
@@ -54,21 +54,23 @@ class ChatDraft:
         self._searches = 0
         self._searching: deque[str] = deque()
         # A set that keeps its order.
-        self._notices: dict[str, None] = {}
+        self.notices: dict[str, None] = {}
         self._system: list[str] = []
         self._turns: list[AssistantTurn | UserTurn] = []
         # The item that is being read was written beside the one before it, whatever results that one has.
         self.joins_answer = False
-        # The model has said something.
-        self._has_spoken = False
+        # The latest assistant turn. None: the model has said nothing yet.
+        self._latest: AssistantTurn | None = None
         # How many user messages follow the latest assistant turn; and the latest ones before it.
         self._users_at_end = 0
-        self._asked = Asked()
+        self._asked: Asked | None = None
         # By their ids: the latest call, and the turns whose calls may wait for their outputs, the latest one last.
         self._calls: dict[str, Call] = {}
         # Those that were read, by their ids.
         self.approval_requests: dict[str, dict[str, Any]] = {}
         self._waiting: dict[str, list[AssistantTurn]] = {}
+        # What there is to say about the calls was said.
+        self._are_settled = False
 
     # ---- input -------------------------------------------------------------------------------------------------------
 
@@ -78,7 +80,7 @@ class ChatDraft:
         would invalidate the whole prefix cache."""
         if not text:
             return
-        if self._has_spoken:
+        if self._latest is not None:
             self.user([{"type": "text", "text": f"<system_message>\n{text}\n</system_message>"}])
         else:
             self._system.append(text)
@@ -107,11 +109,12 @@ class ChatDraft:
             self.notice(SAID_AGAIN)
 
     def call(self, call_id: str, tool: Native, arguments: str) -> None:
-        name, arguments, easy = self._as_called(tool, arguments)
-        call = Call(call_id, name, arguments, easy=easy)
+        called = self._as_called(tool, arguments)
+        arguments = called.arguments
+        call = Call(call_id, called.name, arguments, easy=called.easy)
         if call.arguments != arguments and arguments.strip():
             self.notice(f"call {call_id}: its arguments are not a JSON object, and were sent as part of one")
-        if (latest := self._latest_turn) is not None and latest.waiting and latest.waits_for(call):
+        if (latest := self._latest) is not None and latest.waiting and latest.waits_for(call):
             # It stays where it is, because calls that were made together stay together.
             self.notice(f"call {call_id} was sent again before its output: it counts once")
             return
@@ -139,13 +142,16 @@ class ChatDraft:
             self.output(self._searching.popleft(), [{"type": "text", "text": text}], where)
 
     def output(self, call_id: str, parts: list[Part], where: str) -> None:
+        texts = [part["text"] for part in parts if part["type"] == "text"]
+        media = [part for part in parts if part["type"] != "text"] if len(texts) < len(parts) else []
+        self.result(call_id, texts, media, where)
+
+    def result(self, call_id: str, texts: list[str], media: list[Part], where: str) -> None:
         """The result of a call goes directly after it, wherever the item was."""
         if call_id not in self._calls:
             problem = f"No tool call found for the output with call_id {quoted(call_id)}."
             raise InvalidRequest(problem, param=f"{where}.call_id", code="tool_call_not_found")
         call = self._answered(call_id)
-        texts = [part["text"] for part in parts if part["type"] == "text"]
-        media = [part for part in parts if part["type"] != "text"] if len(texts) < len(parts) else []
         if call.answered and (texts, media) == (call.texts, call.media):
             # Some clients send all of a history that they also continue.
             self.notice(f"the output of call {call_id} was sent again: it counts once")
@@ -161,15 +167,9 @@ class ChatDraft:
             turns.pop()
         if not turns:
             return self._calls[call_id]
-        if self._users_at_end and turns[-1] is self._latest_turn:
+        if self._users_at_end and turns[-1] is self._latest:
             self._move_users_before(len(self._turns) - 1 - self._users_at_end)
         return turns[-1].answer(call_id)
-
-    @property
-    def _latest_turn(self) -> AssistantTurn | None:
-        at = len(self._turns) - 1 - self._users_at_end
-        turn = self._turns[at] if at >= 0 else None
-        return turn if isinstance(turn, AssistantTurn) else None
 
     def _move_users_before(self, at: int) -> None:
         """User messages between a call and its output go before the turn of the call: a result has to follow its call, and the
@@ -177,12 +177,13 @@ class ChatDraft:
         with a placeholder, which has to go in any case.
         """
         turn, *between = self._turns[at:]
-        new = [each for each in between if isinstance(each, UserTurn) and each not in self._asked and each != SAYS_NOTHING]
+        asked = self._asked or ()
+        new = [each for each in between if isinstance(each, UserTurn) and each not in asked and each != SAYS_NOTHING]
         if len(new) < len(between):
             self.notice(ASKED_AGAIN)
         self._turns[at:] = [*new, turn]
         self._users_at_end = 0
-        if at and isinstance(self._turns[at - 1], UserTurn):
+        if self._asked is not None and at and isinstance(self._turns[at - 1], UserTurn):
             self._asked.add(new)
         elif new:
             self._asked = Asked(new)
@@ -191,11 +192,7 @@ class ChatDraft:
         return call_id in self._calls
 
     def notice(self, text: str) -> None:
-        self._notices[text] = None
-
-    @property
-    def notices(self) -> Iterable[str]:
-        return self._notices
+        self.notices[text] = None
 
     def _assistant(self) -> AssistantTurn:
         last = self._turns[-1] if self._turns else None
@@ -205,25 +202,29 @@ class ChatDraft:
             if self._users_at_end:
                 self._asked = Asked(self._turns[-self._users_at_end :])
             self._turns.append(last)
-            self._has_spoken = True
+            self._latest = last
             self._users_at_end = 0
         return last
 
     def add(self, turn: AssistantTurn | UserTurn) -> None:
         """What the items do not have yet: a round of tools, an answer that was rejected."""
         last = self._turns[-1] if self._turns else None
+        self._are_settled = False
         if isinstance(turn, AssistantTurn):
             # The notes in it are those of this draft, and so are the ids of searches.
             calls = [structs.replace(call, id=call.id or self._search_id()) for call in turn.calls]
-            turn = structs.replace(turn, calls=calls)
+            turn = self._latest = structs.replace(turn, calls=calls)
         if isinstance(turn, AssistantTurn) and isinstance(last, AssistantTurn) and not last.calls:
             last.extend(turn)
+            self._latest = last
         else:
             self._turns.append(turn)
 
     def stop_loops(self, *, helped: bool) -> Mapping[str, str]:
         """Notes in the results of calls that are made again and again; and why tools may not be called now, by their names.
         `helped`: the model is small."""
+        if self._latest is None:
+            return NO_LOOPS.withheld
         self._settle_calls()
         loops = find_loops(self._turns, helped=helped)
         for call, note in loops.notes:
@@ -237,21 +238,25 @@ class ChatDraft:
         """`head` is the request's `instructions`; `tail` is what Antiphon adds to them."""
         self._settle_calls()
         messages = [message for turn in self._turns for message in turn.messages()]
-        system = "\n\n".join(text for text in (head, *self._system, *tail) if text)
-        if system:
+        texts = (head, *self._system, *tail)
+        if system := "\n\n".join([text for text in texts if text]):
             messages.insert(0, ChatMessage(role="system", content=system))
         if not messages:
             raise InvalidRequest(
                 "`input` is empty: there is nothing to respond to.", param="input", code="missing_required_parameter"
             )
-        messages, notices = fitted(messages, dialect)
-        for notice in notices:
-            self.notice(notice)
+        messages, notices = fitted(messages, dialect, has_answers=self._latest is not None)
+        self.notices.update(dict.fromkeys(notices))
         return messages
 
     def _settle_calls(self) -> None:
+        """Once all items were read, and again if turns were added to them."""
+        if self._are_settled or self._latest is None:
+            return
+        self._are_settled = True
         for turn in self._turns:
-            if isinstance(turn, AssistantTurn) and turn.calls:
+            # There is nothing to say about a lone call that has its output.
+            if isinstance(turn, AssistantTurn) and (len(turn.calls) > 1 or (turn.calls and not turn.calls[0].answered)):
                 self._notice_calls(turn)
 
     def _notice_calls(self, turn: AssistantTurn) -> None:

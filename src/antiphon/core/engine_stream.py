@@ -65,7 +65,7 @@ class EngineStream:
 
     @property
     def template_opens_thought(self) -> bool:
-        return self._reader.template_opens_thought
+        return self._reader.tags.unopened
 
     @property
     def has_logprobs(self) -> bool:
@@ -73,7 +73,8 @@ class EngineStream:
 
     @property
     def left_out(self) -> str:
-        return self._reader.left_out
+        """What the model wrote before its JSON, and is not passed on."""
+        return self._reader.tags.left_out
 
     @property
     def failed(self) -> bool:
@@ -131,6 +132,9 @@ class EngineStream:
         return deltas
 
     def close(self) -> list[Delta]:
+        if self.ended and not self._unread:
+            # What follows the end is not read.
+            return self._reader.close()
         return self.read_on() + self._read(self._frames.close()) + self._reader.close()
 
     def _at_once(self, frames: list[bytes]) -> list[bytes]:

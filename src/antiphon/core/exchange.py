@@ -36,7 +36,7 @@ from antiphon.core.enforcement import Enforcement, Rejection
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import NO_CONTAINERS
 from antiphon.core.fast_path import AnyEvent
-from antiphon.core.finish_reasons import COMPLETED, OUT_OF_TOKENS, ending_of
+from antiphon.core.finish_reasons import COMPLETED, OUT_OF_TOKENS
 from antiphon.core.hosted_shell import KIND as HOSTED_SHELL
 from antiphon.core.hosted_shell import result_to_state
 from antiphon.core.item_sequence import ItemSequence
@@ -75,7 +75,7 @@ from antiphon.core.tool_search import found_to_text
 from antiphon.core.tool_search_output import ToolSearchOutputState
 from antiphon.core.tool_usage import calls_to_tool_usage
 from antiphon.core.tools import Toolbox, ToolResult
-from antiphon.core.usage import Uncounted, UsageCount
+from antiphon.core.usage import NOTHING_WRITTEN, Uncounted, UsageCount
 from antiphon.errors import (
     AnswerInvalid,
     ApiError,
@@ -299,9 +299,10 @@ class Exchange:
             return
         self._enforcement.begin_answer(conversion.requirements)
         # What is made in the background may be followed at any time.
-        is_seen = self.streams or self.response.background
-        start = thought_start(conversion.chat, self._question.dialect, is_seen=is_seen)
-        self.answer.begin(start, conversion.finder(), None if wants_json(self.request) else self.sources)
+        is_seen = bool(self.request.stream or self.response.background)
+        start = thought_start(conversion.chat, conversion.dialect, is_seen=is_seen)
+        may_cite = self.request.text is None or not wants_json(self.request)
+        self.answer.begin(start, conversion.finder(), self.sources if may_cite else None)
         self._phase = Phase.ASKING
         self.step = Ask(conversion.chat, self._question.engine, self._reason)
 
@@ -549,6 +550,7 @@ class Exchange:
     def _answered(self) -> bool:
         """An engine's answer is at its end: ask again where that helps, or close it."""
         output, sequence, enforcement = self._output, self._sequence, self._enforcement
+        is_whole = self._is_whole()
         if self.answer.template_opens_thought:
             self._question.learn_of_answer({"opens_thought": True})
         if sequence.error is not None and self._may_start_over() and self._question.learn_from(sequence.error):
@@ -557,27 +559,27 @@ class Exchange:
             self._reason = "lesson"
             self._ask()
             return False
-        if not self._is_whole() and self.may_give_way and (sequence.error is None or _is_engines_own(sequence.error)):
+        if not is_whole and self.may_give_way and (sequence.error is None or _is_engines_own(sequence.error)):
             error = sequence.error or EngineDisagrees(CUT_SHORT)
             self._count_answer()
             output.start_over()
             self._give_way(error)
             self._ask()
             return False
-        if self._thought_too_long():
+        if is_whole and self._thought_too_long():
             self._count_answer()
             sequence.close_unchecked()
             self._question.stop_thinking()
             self._reason = "no_thought"
             self._ask()
             return False
-        if enforcement.requires_something and self._is_whole() and ending_of(output.reason) is COMPLETED:
+        if is_whole and output.ending is COMPLETED and enforcement.requires_something:
             enforcement.reject_missing(output.turn, output.written)
         if sequence.error is None and enforcement.rejection is not None:
             self._ask_again(enforcement.rejection)
             return False
         enforcement.stop_rejecting()
-        if not self._is_whole():
+        if not is_whole:
             output.fail(EngineDisagrees(CUT_SHORT))
         self._close_items()
         return True
@@ -586,10 +588,10 @@ class Exchange:
         return self._asks_again and self._output.can_start_over
 
     def _thought_too_long(self) -> bool:
-        """The thought took all tokens that the answer may have, and what is required of the answer is missing. It is asked for
-        again as it was, with as many tokens, and without thinking; that is not yet the second attempt at it."""
+        """Of a whole answer: the thought took all tokens that it may have, and what is required of the answer is missing. It is
+        asked for again as it was, with as many tokens, and without thinking; that is not yet the second attempt at it."""
         output, question = self._output, self._question
-        if ending_of(output.reason).incomplete != OUT_OF_TOKENS or not (self._asks_again and self._is_whole()):
+        if output.ending.incomplete != OUT_OF_TOKENS or not self._asks_again:
             return False
         return output.only_thought and question.can_stop_thinking and self._enforcement.missing(output.round) is not None
 
@@ -605,7 +607,7 @@ class Exchange:
 
     def _close_items(self) -> None:
         self._phase = Phase.CLOSING
-        cut = self._sequence.error is not None or ending_of(self._output.reason).incomplete
+        cut = self._sequence.error is not None or self._output.ending.incomplete
         self._sequence.close_items("incomplete" if cut else "completed")
 
     def _is_whole(self) -> bool:
@@ -622,12 +624,13 @@ class Exchange:
         """Every item of the answer is closed: another round, or the end."""
         output, sequence = self._output, self._sequence
         self._lessons().learn_from_answer(sequence.error)
-        if sequence.error is None and ending_of(output.reason) is COMPLETED:
-            if (missing := self._enforcement.missing(output.turn)) is not None:
+        if sequence.error is None and output.ending is COMPLETED:
+            required = self._enforcement.requires_something
+            if required and (missing := self._enforcement.missing(output.turn)) is not None:
                 sequence.error = AnswerInvalid(f"The model was asked twice, and {missing}.")
             elif self._question.conversion.compacts and not sequence.opened:
                 sequence.error = EngineError("The engine gave no summary of the conversation.")
-            elif self._goes_on():
+            elif self._enforcement.requirements.hosted and self._goes_on():
                 self._next_round()
                 return
         self._count_answer()
@@ -647,7 +650,8 @@ class Exchange:
         """Without a report, one that failed counts for nothing."""
         output = self._output
         if self._usage.current is not None:
-            self._usage.end_reported(output.lengths)
+            # Only what the engine says about a thought is completed by what was written.
+            self._usage.end_reported(output.lengths if output.has_thought else NOTHING_WRITTEN)
         elif self._sequence.error is None:
             answer = Uncounted(self.engine, self._question.conversion.chat, output.written, output.lengths)
             self._usage.end_unreported(answer)
@@ -668,8 +672,6 @@ class Exchange:
 
     def _goes_on(self) -> bool:
         """Every call of this round has a result, so the model continues. A call that the client runs ends the response."""
-        if not self._enforcement.requirements.hosted:
-            return False
         calls = [state for state in self._output.turn if isinstance(state, CallState)]
         return bool(calls) and all(call.result is not None for call in calls)
 
@@ -706,8 +708,8 @@ class Exchange:
         if self._enforcement.requirements.hosted:
             self.response.tool_usage = calls_to_tool_usage(output.calls)
         self._show_notices()
-        incomplete = ending_of(output.reason).incomplete
-        terminal = self._lifecycle.end(int(self._environment.now()), incomplete=incomplete, error=sequence.error)
+        now, incomplete = int(self._environment.now()), output.ending.incomplete
+        terminal = self._lifecycle.end(now, incomplete=incomplete, error=sequence.error)
         return [*self._emitted(), terminal]
 
     @property

@@ -10,7 +10,7 @@ takes: it is never refused, and takes no room in the queue. One that returns had
 like a patient one, but comes before all others. `own_places` keeps the other places free for other owners.
 """
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
@@ -36,7 +36,7 @@ class FairQueue(Generic[T]):
         self._most_waiting = most_waiting
         # Whose each one is that has a place, and since when it has it.
         self._running: dict[T, tuple[str, float]] = {}
-        self._running_of: Counter[str] = Counter()
+        self._running_of: dict[str, int] = {}
         # By owner, in the order of their turns: its tickets, and whether each is patient.
         self._waiting: OrderedDict[str, dict[T, bool]] = OrderedDict()
         self._owners: dict[T, str] = {}
@@ -77,7 +77,8 @@ class FairQueue(Generic[T]):
         """Returns the ticket that has lost its place in the queue to this one, if any. One that is in it stays where it is."""
         if ticket in self._running or ticket in self._owners or ticket in self._returning:
             return None
-        if not self.is_full and self._may_run(owner):
+        has_room = self.places is None or len(self._running) < self.places
+        if has_room and self._may_run(owner):
             self._run(ticket, owner, now)
             return None
         if returns:
@@ -89,11 +90,11 @@ class FairQueue(Generic[T]):
         return displaced
 
     def _may_run(self, owner: str) -> bool:
-        return self._own_places is None or self._running_of[owner] < self._own_places
+        return self._own_places is None or self._running_of.get(owner, 0) < self._own_places
 
     def _run(self, ticket: T, owner: str, now: float) -> None:
         self._running[ticket] = (owner, now)
-        self._running_of[owner] += 1
+        self._running_of[owner] = self._running_of.get(owner, 0) + 1
 
     def _make_room(self, owner: str, now: float) -> T:
         own = _impatient(self._waiting.get(owner, {}))
@@ -106,15 +107,17 @@ class FairQueue(Generic[T]):
         return newest
 
     def leave(self, ticket: T, now: float) -> list[T]:
-        self._stop_waiting(ticket)
+        if self._owners or self._returning:
+            self._stop_waiting(ticket)
         if ticket not in self._running:
             return []
         owner, began = self._running.pop(ticket)
-        self._running_of[owner] -= 1
-        if not self._running_of[owner]:
+        if (left := self._running_of[owner] - 1) > 0:
+            self._running_of[owner] = left
+        else:
             del self._running_of[owner]
         self._use = now - began if self._use is None else (1 - NEWEST) * self._use + NEWEST * (now - began)
-        return self._fill(now)
+        return self._fill(now) if self._waiting or self._returning else []
 
     def resize(self, places: int | None, most_waiting: int, now: float) -> list[T]:
         """From now on. Nobody who has a place loses it. Returns the tickets that have got one by this."""
@@ -123,8 +126,6 @@ class FairQueue(Generic[T]):
 
     def _fill(self, now: float) -> list[T]:
         begun: list[T] = []
-        if not self._waiting and not self._returning:
-            return begun
         while not self.is_full and (following := self._next_returning() or self._next_waiting()) is not None:
             ticket, owner = following
             self._stop_waiting(ticket)

@@ -118,17 +118,25 @@ def items_to_stored_form(items: Sequence[Item], new_id: Callable[[str], str]) ->
 
 
 def _to_stored_form(item: Item, new_id: Callable[[str], str]) -> Item:
-    kind = item_kind(item) or "unknown"
-    given = item.get("id")
-    id = given if isinstance(given, str) and given else new_id(PREFIXES.get(kind, "item"))
-    kept = {"id": id, "type": kind} | {name: value for name, value in item.items() if name not in ("id", "type")}
-    if kind in CONTENTS:
-        CONTENTS[kind](kept)
-    return _completed(kept, MEMBERS.get(kind, {}))
+    kind = item.get("type")
+    if not isinstance(kind, str) or not kind:
+        kind = item_kind(item) or "unknown"
+    # The two come first, whatever the item has; their values follow.
+    kept: Item = {"id": None, "type": None, **item}
+    kept["type"] = kind
+    if not isinstance(id := kept["id"], str) or not id:
+        kept["id"] = new_id(PREFIXES.get(kind, "item"))
+    if (keep := CONTENTS.get(kind)) is not None:
+        keep(kept)
+    if (members := MEMBERS.get(kind)) is not None:
+        _complete(kept, members)
+    return kept
 
 
-def _completed(value: Item, members: Mapping[str, Any]) -> Item:
-    return value | {name: default for name, default in members.items() if value.get(name) is None}
+def _complete(value: Item, members: Mapping[str, Any]) -> None:
+    for name, default in members.items():
+        if value.get(name) is None:
+            value[name] = default
 
 
 # Each replaces members of a shallow copy of the item. None of them raises: an item that was not read, because a compaction
@@ -137,30 +145,38 @@ def _completed(value: Item, members: Mapping[str, Any]) -> Item:
 
 def _keep_message(item: Item) -> None:
     text_type = "output_text" if item.get("role") == "assistant" else "input_text"
-    item["content"] = _to_parts(_to_list(item.get("content"), text_type), text_type)
+    content = item.get("content")
+    parts = [{"type": text_type, "text": content}] if isinstance(content, str) else content
+    item["content"] = _to_parts(parts, text_type)
 
 
 def _keep_reasoning(item: Item) -> None:
-    if item.get("content") is None:
+    content = item.get("content")
+    if content is None:
         item.pop("content", None)
+    elif isinstance(content, str):
+        item["content"] = [{"type": "reasoning_text", "text": content}]
     else:
-        item["content"] = _to_parts(_to_list(item["content"], "reasoning_text"), "reasoning_text")
+        item["content"] = _to_parts(content, "reasoning_text")
     item["summary"] = _to_parts(item.get("summary"), "summary_text")
 
 
 def _keep_call(item: Item) -> None:
-    item["arguments"] = arguments_to_text(item.get("arguments"))
+    if not isinstance(given := item.get("arguments"), str):
+        item["arguments"] = arguments_to_text(given)
 
 
 def _keep_shell_call(item: Item) -> None:
     # Without a call_id it is a note for the engine, which shows all members.
     if isinstance(item.get("action"), dict) and isinstance(item.get("call_id"), str):
-        item["action"] = _completed(item["action"], SHELL_ACTION)
+        item["action"] = action = {**item["action"]}
+        _complete(action, SHELL_ACTION)
 
 
 def _keep_output(item: Item) -> None:
     output = item.get("output")
-    item["output"] = _to_parts([output] if isinstance(output, dict) else output, "input_text")
+    if not isinstance(output, str):
+        item["output"] = _to_parts([output] if isinstance(output, dict) else output, "input_text")
 
 
 def _keep_tools(item: Item) -> None:
@@ -181,10 +197,6 @@ CONTENTS: dict[str, Callable[[Item], None]] = {
 }
 
 
-def _to_list(content: Any, text_type: str) -> Any:
-    return [{"type": text_type, "text": content}] if isinstance(content, str) else content
-
-
 def _to_parts(content: Any, text_type: str) -> Any:
     """`text_type`: the type that text has in this place."""
     if not isinstance(content, list):
@@ -193,5 +205,9 @@ def _to_parts(content: Any, text_type: str) -> Any:
 
 
 def _part_to_stored_form(part: Part, text_type: str) -> Part:
-    kind = text_type if part.get("type") in PLAIN_TEXT else part.get("type")
-    return _completed({**part, "type": kind}, PART_MEMBERS.get(str(kind), {}))
+    kind = part.get("type")
+    kind = text_type if kind in PLAIN_TEXT else kind
+    kept = {**part, "type": kind}
+    if isinstance(kind, str) and (members := PART_MEMBERS.get(kind)) is not None:
+        _complete(kept, members)
+    return kept

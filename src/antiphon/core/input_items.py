@@ -34,10 +34,10 @@ from antiphon.core.file_search_calls import queries_of, queries_to_arguments, ro
 from antiphon.core.image_generation_calls import KIND as IMAGE_GENERATION
 from antiphon.core.image_generation_calls import MADE, image_call_id, prompt_of, prompt_to_arguments
 from antiphon.core.item_ids import is_beside
-from antiphon.core.item_paths import is_stored, item_path
+from antiphon.core.item_paths import is_stored, item_path, item_paths
 from antiphon.core.mcp.errors import error_to_text
 from antiphon.core.own_words import NOT_APPROVED, REASON
-from antiphon.core.references import stands_for, unresolved_to_notice, whole_ids
+from antiphon.core.references import STAND_INS, stands_for, unresolved_to_notice, whole_ids
 from antiphon.core.search_results import shortened, without_own_marks
 from antiphon.core.shown_results import MEMBER as SHOWN_RESULT
 from antiphon.core.shown_results import shown_result
@@ -92,7 +92,11 @@ NOT_IN_NOTES = frozenset(
 
 def message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     message = convert(item, InputMessage, where)
-    parts = content_to_parts(message.content, f"{where}.content", draft.read_document)
+    content = message.content
+    if isinstance(content, str):
+        parts: list[Item] = [{"type": "text", "text": content}]
+    else:
+        parts = content_to_parts(content, f"{where}.content", draft.read_document)
     if message.role == "user":
         draft.user(parts)
         return
@@ -118,7 +122,8 @@ def reasoning_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 
 def function_call_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     call = convert(item, InputFunctionCall, where)
-    draft.call(call.call_id, Native("function", call.name, call.namespace), arguments_to_text(call.arguments))
+    arguments = call.arguments if isinstance(call.arguments, str) else arguments_to_text(call.arguments)
+    draft.call(call.call_id, Native("function", call.name, call.namespace), arguments)
 
 
 def needs_its_call(item: Item) -> bool:
@@ -128,6 +133,9 @@ def needs_its_call(item: Item) -> bool:
 
 def call_output_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     output = convert(item, InputCallOutput, where)
+    if output.call_id is not None and isinstance(output.output, str):
+        draft.result(output.call_id, [output.output], [], where)
+        return
     value = [output.output] if isinstance(output.output, dict) else output.output or ""
     parts = content_to_parts(value, f"{where}.output", draft.read_document)
     if output.call_id is not None:
@@ -439,15 +447,16 @@ def items_to_draft(
     before. `own`: the name of the list that the others came in."""
     draft = ChatDraft(as_called, open_sealed, documents.read, found_words)
     sent: set[str] | None = None
-    for at, item in enumerate(items):
-        where = item_path(at, earlier, own)
-        if (id := stands_for(item)) is not None:
+    for item, where in zip(items, item_paths(len(items), earlier, own), strict=True):
+        kind = item.get("type")
+        has_own_type = isinstance(kind, str) and kind not in STAND_INS
+        if not has_own_type and (id := stands_for(item)) is not None:
             sent = whole_ids(items) if sent is None else sent
             if id not in sent and (notice := unresolved_to_notice(item, where)) is not None:
                 draft.notice(notice)
             continue
         try:
-            kind = item_kind(item) or _refuse_untyped(item, where)
+            kind = kind if has_own_type and kind else item_kind(item) or _refuse_untyped(item, where)
             # A converter that raises has not changed the draft.
             draft.joins_answer = "id" in item and is_beside(item["id"])
             CONVERTERS.get(kind, dropped)(draft, item, where)

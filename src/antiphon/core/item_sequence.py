@@ -75,7 +75,7 @@ class ItemSequence:
             self.fast_path.join_pieces()
 
     def set_fast_path(self) -> None:
-        """After every change: only an item that is live, and that nothing waits for, can be continued."""
+        """After each read: only an item that is live, and that nothing waits for, can be continued."""
         blocked = self.live is None or self.waiting or self.error is not None or self.check is not None
         self.fast_path = None if blocked else self.live.fast_path  # type: ignore[union-attr]
 
@@ -102,7 +102,7 @@ class ItemSequence:
 
     def feed(self, fed: Iterable[Event]) -> None:
         """The events of an item that got another piece; it may be whole now."""
-        self._emit(fed)
+        self.numbering.number_all(fed, self.events.append)
         if self.waiting:
             self.advance()
 
@@ -156,7 +156,7 @@ class ItemSequence:
         if verdict is Verdict.SHOW:
             self.live = state
             self.opened.append(state)
-            self._emit(state.open(len(self.opened) - 1))
+            self.numbering.number_all(state.open(len(self.opened) - 1), self.events.append)
             if isinstance(state, CallState) and state.runs_here:
                 self.has_hosted_call = True
         else:
@@ -196,19 +196,20 @@ class ItemSequence:
         if isinstance(state, CallState) and state.must_run:
             if status == "completed" and self.error is None and self._closing != "incomplete":
                 if not state.finished:
-                    self._emit(state.finish(status))
+                    self.numbering.number_all(state.finish(status), self.events.append)
                     self._enforcement.judge_whole(state)
                 if state.must_run:
                     return False
             else:
                 # Its result would be of no use.
                 status = "incomplete"
-        if status == "completed" and not self._is_checked(state, streamed=True):
-            return False
-        if status == "completed" and (broken := self._enforcement.streamed_complaint(state)) is not None:
-            self.error = self.error or broken
-            status = "incomplete"
-        self._emit(state.close(status))
+        if status == "completed" and state.check is not None:
+            if not self._is_checked(state, streamed=True):
+                return False
+            if (broken := self._enforcement.streamed_complaint(state)) is not None:
+                self.error = self.error or broken
+                status = "incomplete"
+        self.numbering.number_all(state.close(status), self.events.append)
         self.live = None
         return True
 
@@ -217,7 +218,7 @@ class ItemSequence:
         self.check = self._checking = self._closing = self.fast_path = None
         while self.live is not None or self.waiting:
             if self.live is not None:
-                self._emit(self.live.close("incomplete"))
+                self.numbering.number_all(self.live.close("incomplete"), self.events.append)
                 self.live = None
                 continue
             state = self.waiting.pop(0)
@@ -254,11 +255,6 @@ class ItemSequence:
             self.close_items(self._closing)
         else:
             self.advance()
-
-    def _emit(self, made: Iterable[Event]) -> None:
-        events, number = self.events, self.numbering.number
-        for event in made:
-            events.append(number(event))
 
 
 def _needs_check(state: ItemState, *, streamed: bool) -> bool:

@@ -5,7 +5,7 @@ take as much memory as the answer, again and again.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import msgspec
@@ -58,10 +58,10 @@ class JsonPieces:
 
 def long_json(value: Any, head: bytes = b"", tail: bytes = b"") -> JsonPieces | None:
     """The value as JSON, between these bytes. None: it has no long text, and can be encoded as it is."""
+    if not _has_long_text(value):
+        return None
     texts: list[str] = []
     marked = _marked(value, texts)
-    if not texts:
-        return None
     around = _encode(marked).split(b"\x00")
     if len(around) != len(texts) + 1:
         # Something in it was encoded elsewhere, and is no JSON.
@@ -74,6 +74,29 @@ def _escaped(text: str) -> Iterator[bytes]:
     """The text as in JSON, without the quotes. Every character is escaped for itself."""
     for start in range(0, len(text), PIECE):
         yield _encode(text[start : start + PIECE])[1:-1]
+
+
+@cache
+def _places_of(kind: type[Struct]) -> tuple[str, ...]:
+    return tuple(name for name in kind.__struct_fields__ if name in PLACES)
+
+
+def _has_long_text(value: Any) -> bool:
+    """In one of the places where `_marked()` looks. Nearly nothing has one."""
+    inner = [value]
+    while inner:
+        value = inner.pop()
+        if isinstance(value, str):
+            if len(value) >= LONG_TEXT:
+                return True
+        elif isinstance(value, list):
+            inner += value
+        elif isinstance(value, dict):
+            inner += [each for each in value.values() if isinstance(each, str)]
+        elif isinstance(value, Struct):
+            for name in _places_of(type(value)):
+                inner.append(getattr(value, name))
+    return False
 
 
 def _marked(value: Any, texts: list[str]) -> Any:
@@ -94,5 +117,5 @@ def _marked(value: Any, texts: list[str]) -> Any:
 
 def _marked_struct(value: Struct, texts: list[str]) -> Struct:
     before = len(texts)
-    marked = {name: _marked(getattr(value, name), texts) for name in value.__struct_fields__ if name in PLACES}
+    marked = {name: _marked(getattr(value, name), texts) for name in _places_of(type(value))}
     return structs.replace(value, **marked) if len(texts) > before else value

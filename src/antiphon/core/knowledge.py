@@ -143,6 +143,12 @@ class EngineKnowledge:
     def models(self, models: tuple[Model, ...]) -> None:
         self._models = models
         self._by_id = {model.id: model for model in reversed(models)}
+        # An engine with one model answers with it, whatever name it is asked for.
+        self._only = models[0].id if len(models) == 1 else None
+        # By their names without the tag for the latest; of several with one name, the last one counts.
+        self._latest = {model.id.removesuffix(LATEST): model.id for model in models}
+        self._called = frozenset(self._latest.values())
+        self._variants = tuple(model.id + mark for model in models for mark in VARIANT)
 
     def listed(self, model: str) -> Model | None:
         """What the engine reports of this model."""
@@ -150,7 +156,7 @@ class EngineKnowledge:
 
     def dialect_for(self, model: str) -> Dialect:
         """The dialect with what was learned of this model."""
-        model = self.served(model)
+        model = model if self._only is None else self._only
         learned, assumed = self._learned.get(model), self._assumed.get(model)
         if not learned and not assumed:
             return self.dialect
@@ -164,16 +170,20 @@ class EngineKnowledge:
 
     def learn(self, model: str, facts: Mapping[str, Any], source: FactSource = "learned") -> None:
         """Facts of the dialect; later ones replace earlier ones."""
-        model = self.served(model)
+        model = model if self._only is None else self._only
         if (assumed := self._assumed.get(model)) is not None:
             for name in facts:
                 assumed.pop(name, None)
         known = self._learned.get(model, NOTHING_LEARNED)
-        # Most answers teach nothing new.
-        if [name for name, value in facts.items() if known.get(name, getattr(self.dialect, name)) != value]:
-            self._learned = _with_newest(self._learned, model, {**known, **facts})
-            sources = self._sources.get(model, {}) | dict.fromkeys(facts, source)
-            self._sources = _with_newest(self._sources, model, sources)
+        for name, value in facts.items():
+            if known.get(name, getattr(self.dialect, name)) != value:
+                break
+        else:
+            # Most answers teach nothing new.
+            return
+        self._learned = _with_newest(self._learned, model, {**known, **facts})
+        sources = self._sources.get(model, {}) | dict.fromkeys(facts, source)
+        self._sources = _with_newest(self._sources, model, sources)
 
     def facts_about(self, model: str) -> list[Fact]:
         """What the gateway goes by for this model: what was learned of it, and what is particular about its engine."""
@@ -197,8 +207,10 @@ class EngineKnowledge:
 
     def repeat(self, model: str, facts: Mapping[str, Any]) -> None:
         """What a request had to learn for itself, or that it had not to learn anything."""
-        model = self.served(model)
         repeated = self._repeated
+        if not facts and not repeated:
+            return
+        model = self.served(model)
         if not facts and model not in repeated:
             return
         before, times = repeated.get(model, ({}, 0))
@@ -213,12 +225,11 @@ class EngineKnowledge:
 
     def serves(self, model: str) -> bool:
         """It lists the model, or the model of which this is a variant."""
-        return any(model == known.id or model.startswith(tuple(known.id + mark for mark in VARIANT)) for known in self.models)
+        return model in self._by_id or model.startswith(self._variants)
 
     def model_called(self, name: str) -> str | None:
         """The name of the model as the engine knows it. Without a tag, a name means the latest."""
-        listed = {known.id.removesuffix(LATEST): known.id for known in self.models}
-        if name not in listed.values() and (latest := listed.get(name.removesuffix(LATEST))) is not None:
+        if name not in self._called and (latest := self._latest.get(name.removesuffix(LATEST))) is not None:
             return latest
         return name if self.serves(name) else None
 
@@ -263,7 +274,7 @@ class EngineKnowledge:
 
     def served(self, model: str) -> str:
         """An engine with one model answers with it, whatever name it is asked for."""
-        return model if len(self._models) != 1 else self._models[0].id
+        return model if self._only is None else self._only
 
 
 def _with_newest(models: Mapping[K, T], model: K, entry: T) -> dict[K, T]:

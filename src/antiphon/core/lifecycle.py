@@ -72,7 +72,9 @@ class Lifecycle:
         emitted = opening_events(self._response)
         self._response.status = "in_progress"
         emitted.append(in_progress_event(self._response))
-        return [self._numbering.number(event) for event in emitted]
+        numbered: list[AnyEvent] = []
+        self._numbering.number_all(emitted, numbered.append)
+        return numbered
 
     def heartbeat(self) -> Event:
         return self._numbering.number(in_progress_event(self._response))

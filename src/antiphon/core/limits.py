@@ -49,6 +49,8 @@ DEEPEST_GROUP = 12
 LONGEST_PATTERN = 8 * 1024
 # What can be nested, in decoded JSON.
 NESTED = frozenset({dict, list})
+# The members of items that may have parts.
+WITH_PARTS = ("content", "output")
 # The items that bring tools along.
 WITH_TOOLS = ("additional_tools", "tool_search_output")
 # The words of Lark that matter here. What is not closed ends with its line, so that nothing is read twice.
@@ -66,7 +68,7 @@ _COMMON = re.compile(r"common(\.\w+)?")
 def check_nesting(value: dict[str, Any], limits: RequestLimits = DEFAULT_LIMITS) -> None:
     """Of a whole body, before anything else looks into it."""
     for name, member in value.items():
-        if not is_deeper(member, limits.nesting - 1):
+        if type(member) not in NESTED or not is_deeper(member, limits.nesting - 1):
             continue
         inner = enumerate(member) if isinstance(member, list) else ()
         where = next((f"{name}[{at}]" for at, each in inner if is_deeper(each, limits.nesting - 2)), name)
@@ -91,11 +93,13 @@ def is_deeper(value: Any, levels: int) -> bool:
 
 def check_request(request: CreateResponse, limits: RequestLimits) -> None:
     items = request.input if isinstance(request.input, list) else []
-    _at_most(limits.input_items, len(items), "input", "item", "max_input_items", code="array_above_max_length")
+    if items:
+        _at_most(limits.input_items, len(items), "input", "item", "max_input_items", code="array_above_max_length")
     _check_name(request.model, "model", limits)
     if request.text is not None and request.text.format is not None:
         _check_schema(request.text.format.schema, "text.format.schema", limits)
-    check_items(items, "input", limits, [*_placed(request.tools, "tools")])
+    if items or request.tools:
+        check_items(items, "input", limits, [*_placed(request.tools, "tools")])
 
 
 def check_items(items: Iterable[Item], where: str, limits: RequestLimits, tools: Sequence[PlacedTool] = ()) -> None:
@@ -103,14 +107,15 @@ def check_items(items: Iterable[Item], where: str, limits: RequestLimits, tools:
     tools = list(tools)
     for at, item in enumerate(items):
         # Paths are made only for what there is: those of 200 items would take as long as all the rest of this.
-        if (name := item.get("name")) is not None:
+        if "name" in item and isinstance(name := item["name"], str) and len(name) > limits.name_length:
             _check_name(name, f"{where}[{at}].name", limits)
-        if item.get("type") in WITH_TOOLS:
-            tools += _placed(item.get("tools"), f"{where}[{at}].tools")
-        if isinstance(parts := item.get("content"), list):
-            _check_images(parts, f"{where}[{at}].content", limits)
-        if isinstance(parts := item.get("output"), list):
-            _check_images(parts, f"{where}[{at}].output", limits)
+        if "tools" in item and item.get("type") in WITH_TOOLS:
+            tools += _placed(item["tools"], f"{where}[{at}].tools")
+        for member in WITH_PARTS:
+            if member not in item or not isinstance(parts := item[member], list):
+                continue
+            if [part for part in parts if isinstance(part, dict) and "image_url" in part]:
+                _check_images(parts, f"{where}[{at}].{member}", limits)
     _at_most(limits.tools, len(tools), "tools", "tool", "max_tools", code="array_above_max_length")
     for place, tool in tools:
         _check_tool(tool, place, limits)

@@ -199,6 +199,8 @@ def find_loops(turns: Sequence[AssistantTurn | UserTurn], *, helped: bool = True
     """Linear in the length of the turns. `helped`: the model is small. Others are only kept from calls that cannot succeed."""
     if len(turns) == 1 and isinstance(turns[0], UserTurn):
         return NO_LOOPS
+    if not helped and not _may_be_dead_end(turns):
+        return NO_LOOPS
     reader = _Reader(helped=helped)
     for turn in turns:
         if isinstance(turn, AssistantTurn):
@@ -206,6 +208,14 @@ def find_loops(turns: Sequence[AssistantTurn | UserTurn], *, helped: bool = True
         elif reader.has_seen_calls and not _says_nothing(turn):
             reader.user()
     return Loops(reader.notes, reader.withheld)
+
+
+def _may_be_dead_end(turns: Sequence[AssistantTurn | UserTurn]) -> bool:
+    """So many calls say that their tool cannot be used that the turns of a dead end may be among them. All but a few
+    conversations have none, which is all that there is to find out if the model is not helped."""
+    called = [turn.calls[0] for turn in turns if isinstance(turn, AssistantTurn) and turn.calls]
+    short = [call for call in called if call.answered and sum(map(len, call.texts)) <= _LONGEST_MESSAGE]
+    return sum(_UNUSABLE.match(call.output()) is not None for call in short) >= DEAD_END_AT
 
 
 def _says_nothing(turn: UserTurn) -> bool:

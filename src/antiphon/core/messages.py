@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from msgspec import UNSET
+
 from antiphon.core.check_work import CheckOutcome
 from antiphon.core.compacted_text import CompactedText
 from antiphon.core.deltas import Citation, CitedDelta, Delta, RefusalDelta, TextDelta
@@ -51,9 +53,10 @@ class TextPart:
         text = delta.text
         self._pieces.append(text)
         self._length += len(text)
-        shown = self._style.shown_logprobs(delta.logprobs)
+        style = self._style
+        shown = style.shown_logprobs(delta.logprobs) if delta.logprobs else []
         self._logprobs += shown
-        padding = self._style.obfuscation(text)
+        padding = style.obfuscation(text) if style.padding is not None else UNSET
         fed = events.OutputTextDelta(**self._place, delta=text, logprobs=shown, obfuscation=padding)
         return self._cited(fed, delta.citation) if isinstance(delta, CitedDelta) else (fed,)
 
@@ -166,11 +169,13 @@ class MessageState:
         kind = PARTS[type(delta)]
         if self._parts and type(part := self._parts[-1]) is kind:
             return part.feed(delta)  # type: ignore[arg-type]
-        return self._next_part(kind(self._next_place(self._index), self._style), delta)
+        place: PartPlace = {"item_id": self._id, "output_index": self._index, "content_index": len(self._parts)}
+        return self._next_part(kind(place, self._style), delta)
 
     def open(self, output_index: int) -> Iterable[Event]:
         self._index = output_index
-        opened: list[Event] = [events.OutputItemAdded(output_index=output_index, item=self.item)]
+        begun = OutputMessage(id=self._id, status=self._status, content=[])
+        opened: list[Event] = [events.OutputItemAdded(output_index=output_index, item=begun)]
         waiting, self._waiting = self._waiting, []
         if self.outcome is not None:
             waiting = _repaired(waiting, self.outcome)
@@ -191,9 +196,6 @@ class MessageState:
         closed = self._parts[-1].close() if self._parts else ()
         self._parts.append(part)
         return (*closed, part.open(), *part.feed(delta))  # type: ignore[arg-type]
-
-    def _next_place(self, output_index: int) -> PartPlace:
-        return {"item_id": self._id, "output_index": output_index, "content_index": len(self._parts)}
 
     def close(self, status: Status) -> Iterable[Event]:
         assert self._index is not None

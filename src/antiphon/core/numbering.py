@@ -1,5 +1,7 @@
 """Sequence numbers. This is the only place that numbers events, but for those of the fast path."""
 
+from collections.abc import Callable, Iterable
+
 from antiphon.wire.events import Event
 
 
@@ -15,6 +17,13 @@ class Numbering:
         event.sequence_number = self.next
         self.next += 1
         return event
+
+    def number_all(self, made: Iterable[Event], add: Callable[[Event], None]) -> None:
+        """`add`: to those that are numbered."""
+        for event in made:
+            event.sequence_number = self.next
+            self.next += 1
+            add(event)
 
     def take_back(self, event: Event) -> None:
         """The last event is not sent: the next one gets its number."""

@@ -46,8 +46,9 @@ class Output:
         usage: UsageCount,
         forms: Forms = FORMS,
     ) -> None:
-        # Why the engine finished its current answer.
+        # Why the engine finished its current answer, and what that means.
         self.reason: str | None = None
+        self.ending = COMPLETED
         self._sequence = sequence
         self._new_id = new_id
         self._style = style
@@ -55,7 +56,8 @@ class Output:
         self._forms = forms
         self._enforcement = enforcement
         self._usage = usage
-        self._pieces = CallPieces()
+        # Made with the first call of an answer: most have none.
+        self._pieces: CallPieces | None = None
         self._round_start = 0
         self._answer_start = 0
 
@@ -63,9 +65,8 @@ class Output:
 
     def begin_answer(self) -> None:
         """Another answer of the engine follows."""
-        self.reason = None
-        if self._pieces.calls:
-            self._pieces = CallPieces()
+        self.reason, self.ending = None, COMPLETED
+        self._pieces = None
         self._answer_start = len(self._sequence.opened)
         self._sequence.withheld.clear()
         self._sequence.set_fast_path()
@@ -125,17 +126,21 @@ class Output:
         return Written(total, thoughts)
 
     @property
+    def has_thought(self) -> bool:
+        return bool([state for state in self._answer if isinstance(state, ReasoningState)])
+
+    @property
     def lone_thought(self) -> str | None:
         """The thought of an answer that has ended as it should, and is nothing else."""
         states = self._answer
-        if self._sequence.error is not None or ending_of(self.reason) is not COMPLETED or not self.only_thought:
+        if self._sequence.error is not None or self.ending is not COMPLETED or not self.only_thought:
             return None
         return "".join(state.written for state in states) if states else None
 
     @property
     def only_thought(self) -> bool:
         """The answer is nothing but a thought, if the engine has shown even that."""
-        withheld = self._pieces.calls or self._sequence.withheld
+        withheld = self._pieces is not None or self._sequence.withheld
         return not withheld and all(isinstance(state, ReasoningState) for state in self._answer)
 
     @property
@@ -164,14 +169,14 @@ class Output:
         # An engine that has finished an answer which was rejected still reports its usage.
         if self._sequence.error is None or (self.reason is not None and type(delta) is UsageReport):
             _RECEIVERS[type(delta)](self, delta)
-            self._sequence.set_fast_path()
 
     def _receive_content(self, delta: TextDelta | RefusalDelta | ReasoningDelta) -> None:
         state_type = self._items.get(type(delta))
         if state_type is None:
             return
         sequence = self._sequence
-        if type(tail := sequence.tail) is state_type:
+        tail = sequence.waiting[-1] if sequence.waiting else sequence.live
+        if type(tail) is state_type:
             sequence.feed(tail.receive(delta))
         elif (first := state_type.first(delta, follows_item=bool(sequence.opened))) is not None:
             check = self._enforcement.requirements.answer if isinstance(delta, TextDelta) else None
@@ -184,12 +189,15 @@ class Output:
             self._sequence.feed(tail.annotate(delta.annotations))
 
     def _receive_call(self, delta: CallDelta) -> None:
-        state = self._pieces.find(delta)
+        pieces = self._pieces
+        if pieces is None:
+            pieces = self._pieces = CallPieces()
+        state = pieces.find(delta)
         if state is None:
-            state = self._new_call(delta)
+            state = self._new_call(delta, pieces)
         elif delta.id and state.engine_id is None:
             state.engine_id = delta.id
-            self._pieces.name(state)
+            pieces.name(state)
         if delta.name and not state.name:
             state.name = delta.name
             self._sequence.advance()
@@ -197,12 +205,12 @@ class Output:
         if delta.arguments and not state.closed and not state.finished:
             self._sequence.feed(state.feed(delta.arguments))
 
-    def _new_call(self, delta: CallDelta) -> CallState:
+    def _new_call(self, delta: CallDelta, pieces: CallPieces) -> CallState:
         state = self.make_call(partial(CallState, self._call_id(delta.id)))
         state.name = delta.name or ""
         state.engine_id = delta.id
         state.engine_index = delta.index
-        self._pieces.add(state)
+        pieces.add(state)
         if self._enforcement.is_full(self._sequence.waiting):
             self._enforcement.drop(state)
             return state
@@ -234,9 +242,10 @@ class Output:
 
     def _receive_finish(self, delta: Finished) -> None:
         # The first reason counts; engines repeat themselves.
-        self.reason = self.reason or delta.reason
-        self._sequence.error = reason_to_error(self.reason)
-        cut = ending_of(self.reason).incomplete is not None
+        if not self.reason:
+            self.reason, self.ending = delta.reason, ending_of(delta.reason)
+        self._sequence.error = reason_to_error(self.reason) if self.ending.error is not None else None
+        cut = self.ending.incomplete is not None
         # A thought that was cut off may be followed by another answer, and then it is no longer what is incomplete.
         if self._sequence.error is None and not (cut and self.only_thought):
             self._sequence.close_items("incomplete" if cut else "completed")

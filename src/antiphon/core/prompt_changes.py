@@ -69,7 +69,7 @@ def to_print(chat: ChatRequest, engine: str) -> PromptPrint:
 def _message_hash(message: ChatMessage) -> int:
     """A text is hashed as it is: that is quick, and done once for each text. Its bytes would have the same hash."""
     content: Any = (_encode(message.content),) if isinstance(message.content, list) else message.content
-    calls = () if message.tool_calls is UNSET else tuple(map(_call_key, message.tool_calls))
+    calls = () if message.tool_calls is UNSET else tuple([_call_key(call) for call in message.tool_calls])
     return hash((message.role, content, message.reasoning_content, message.reasoning, message.tool_call_id, calls))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import structs
 
 from antiphon.core.check_work import CheckOutcome, DefinitionWork, DocumentWork, StoredFileWork
-from antiphon.core.compaction import TRIGGER, Window, items_to_window
+from antiphon.core.compaction import TRIGGER, items_to_window
 from antiphon.core.constraints import strict_facts
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents, ReadWork, files_of, outcome_size, work_digest
@@ -44,7 +44,10 @@ TOO_SLOW_TO_READ = "it takes too long, or too much memory"
 
 
 def _own_items(request: CreateResponse, history: Sequence[Item], *, compact: bool) -> list[Item]:
-    items = resolved(history, request_to_items(request))
+    items = request_to_items(request)
+    # What is only a text stands for nothing else.
+    if not isinstance(request.input, str):
+        items = resolved(history, items)
     triggered = bool(items) and items[-1].get("type") == TRIGGER
     return [*items, {"type": TRIGGER}] if compact and not triggered else items
 
@@ -72,7 +75,7 @@ class Question:
         # Every item of the conversation, and those of them that the prompt is made of.
         self.items = [*history, *_own_items(request, history, compact=compact)]
         self._earlier = len(history)
-        self.window = self._make_window(sent=self._earlier)
+        self.window = items_to_window(self.items, environment.sealer.open, earlier=self._earlier, sent=self._earlier)
         # What failures have taught, for this request alone.
         self._facts: dict[str, Any] = {}
         self._lessons = 0
@@ -100,7 +103,8 @@ class Question:
         self._work: Iterator[ReadWork | DefinitionWork] = iter(())
         self._outdated = False
         self.convert()
-        check_servers(self.approvals, self.conversion.box)
+        if self.approvals:
+            check_servers(self.approvals, self.conversion.box)
 
     @property
     def knowledge(self) -> EngineKnowledge:
@@ -126,14 +130,20 @@ class Question:
         return self.conversion.dialect
 
     @property
+    def dialect_by_now(self) -> Dialect:
+        """With what answers have shown since the request was converted."""
+        return self._engines[self.engine].dialect_for(self.conversion.chat.model)
+
+    @property
     def has_stop(self) -> bool:
         """Words end the answer, wherever it is then."""
         return bool(self._request.stop)
 
     def convert(self) -> None:
-        items, earlier = self._remaining()
-        model = self._request.model or self.knowledge.default_model
-        dialect, help, sampling, _ = self.knowledge.traits_of(model, self._environment.help)
+        items, earlier = self._remaining() if self.dropped else (self.window.items, self._earlier)
+        knowledge, environment = self._engines[self.engine], self._environment
+        model = self._request.model or knowledge.default_model
+        dialect, help, sampling, _ = knowledge.traits_of(model, environment.help)
         if self._strict or self._facts:
             dialect = replace(dialect, **{**(strict_facts(dialect) if self._strict else {}), **self._facts})
         conversion = request_to_chat(
@@ -141,10 +151,10 @@ class Question:
             items,
             dialect,
             model,
-            self._environment.sealer,
+            environment.sealer,
             earlier=earlier,
-            check_grammars=self._environment.check_grammars,
-            tool_definitions=self._environment.tool_definitions,
+            check_grammars=environment.check_grammars,
+            tool_definitions=environment.tool_definitions,
             complaint_about=self._complaint_about,
             documents=Documents(self._outcome_of),
             rounds=self._rounds,
@@ -153,12 +163,14 @@ class Question:
             help=help,
             sampling=sampling,
             attached=self._attached,
-            hosted_kinds=self._environment.hosted_kinds,
+            hosted_kinds=environment.hosted_kinds,
             lists=self._lists,
-            toolboxes=self._environment.toolboxes,
+            toolboxes=environment.toolboxes,
         )
-        definitions = [DefinitionWork(each.definition) for each in conversion.definitions]
-        self._work = iter((*map(self._bounded, conversion.unread), *definitions))
+        self._work = iter(())
+        if conversion.unread or conversion.definitions:
+            definitions = [DefinitionWork(each.definition) for each in conversion.definitions]
+            self._work = iter((*map(self._bounded, conversion.unread), *definitions))
         self._outdated = False
         self.conversion: Conversion = conversion
         if self._rejection is not None:
@@ -167,15 +179,10 @@ class Question:
     def _remaining(self) -> tuple[list[Item], int]:
         """The items, without the oldest turns of a history too long; and how many of them are stored ones."""
         items = self.window.items
-        if not self.dropped:
-            return items, self._earlier
         left = truncated(items, self.dropped, self.size_of)
         if left is None:
             raise ContextLengthExceeded("The input is too long, even its last turn alone.", param="input")
         return left, max(0, self._earlier - (len(items) - len(left)))
-
-    def _make_window(self, sent: int) -> Window:
-        return items_to_window(self.items, self._environment.sealer.open, earlier=self._earlier, sent=sent)
 
     def size_of(self, item: Item) -> int:
         """With what was read of the files that it names."""
@@ -284,7 +291,8 @@ class Question:
     def add_compaction(self, item: Item) -> None:
         """From now on it stands for all items, as it will in the requests that continue this one."""
         self.items.append(item)
-        self.window = self._make_window(sent=len(self.items))
+        opens = self._environment.sealer.open
+        self.window = items_to_window(self.items, opens, earlier=self._earlier, sent=len(self.items))
         self.convert()
 
     def learn_from(self, error: ApiError) -> bool:
@@ -309,11 +317,11 @@ class Question:
     def learn_of_repetition(self) -> None:
         """An answer has come, with or without lessons before it. Later rounds of the same request say nothing more."""
         if not self._rounds:
-            self.knowledge.repeat(self.model, self._repeating)
+            self._engines[self.engine].repeat(self.conversion.chat.model, self._repeating)
 
     def learn_of_answer(self, facts: Mapping[str, Any]) -> None:
         """What an answer has shown counts from the next request on."""
-        self.knowledge.learn(self.model, facts)
+        self._engines[self.engine].learn(self.conversion.chat.model, facts)
 
     def reject(self, rejection: Rejection) -> None:
         """From now on the request shows the model what is wrong with its answer, and leaves it no way to be wrong again."""

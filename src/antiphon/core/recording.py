@@ -114,7 +114,8 @@ class Recording:
         self.history = without_images(msgspec.json.encode(history)) if history else b"[]"
         self.options = Options(**options)
         self.size = len(self.body) + len(self.request or b"") + len(self.history) + OVERHEAD
-        self.size += sum(len(file.name) + PER_FILE for files in self.options.files.values() for file in files)
+        if files := self.options.files:
+            self.size += sum(len(file.name) + PER_FILE for each in files.values() for file in each)
         return RecordedExchange(
             self, request, engines, noting_environment(environment, self.drawn, self.grow), history=history, **options
         )
@@ -158,7 +159,7 @@ def _as_recorded(environment: Environment | None) -> Environment | None:
     """The operator's servers may change while the gateway runs; what was recorded may not."""
     if environment is None or not isinstance(mcp := environment.tools.get("mcp"), McpTools):
         return environment
-    return environment.changed(tools={**environment.tools, "mcp": mcp.as_recorded()})
+    return environment.with_tool("mcp", mcp.as_recorded())
 
 
 def _without_secrets_or_images(data: bytes) -> bytes:
@@ -194,8 +195,8 @@ class RecordedExchange(Exchange):
         if not self._is_inside:
             self._recording.note(self._part + name if self._part else name, arguments, size)
 
-    def _note_error(self, name: str, error: ApiError | None) -> None:
-        self._note(name, None if error is None else without_trace(error), 0 if error is None else _size(error))
+    def _note_error(self, name: str, error: ApiError) -> None:
+        self._note(name, without_trace(error), _size(error))
 
     def start(self) -> list[AnyEvent]:
         self._note("start")
@@ -207,7 +208,10 @@ class RecordedExchange(Exchange):
         return super().heartbeat()
 
     def finish(self, error: ApiError | None = None) -> list[AnyEvent]:
-        self._note_error("finish", error)
+        if error is None:
+            self._note("finish")
+        else:
+            self._note_error("finish", error)
         return super().finish(error)
 
     def refused(self, error: ApiError) -> list[AnyEvent]:
@@ -253,7 +257,10 @@ class RecordedExchange(Exchange):
         return super().compacted()
 
     def end(self, error: ApiError | None = None) -> list[AnyEvent]:
-        self._note_error("end", error)
+        if error is None:
+            self._note("end")
+        else:
+            self._note_error("end", error)
         events = super().end(error)
         if self._part:
             self._recording.part = ""

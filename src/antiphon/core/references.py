@@ -15,25 +15,26 @@ from antiphon.wire.input_items import InputItemReference
 
 Item = dict[str, Any]
 
-# Where the text of a reasoning item can be.
-THOUGHT = ("content", "encrypted_content", "summary")
 # The types of items that may stand for another one. Items of all other types stand for themselves.
 STAND_INS = frozenset({"item_reference", "reasoning", "image_generation_call"})
 
 
 def stands_for(item: Item) -> str | None:
     """The id of the item that this one stands for. None: it stands for itself."""
-    if _has_type_of_its_own(item):
-        return None
-    id = item.get("id")
-    is_meant = is_reference(item) or _is_empty_thought(item) or _is_bare_image(item)
-    return id if isinstance(id, str) and is_meant else None
-
-
-def _has_type_of_its_own(item: Item) -> bool:
-    """Its type alone says that it stands for itself: so it is with most items."""
     kind = item.get("type")
-    return isinstance(kind, str) and kind not in STAND_INS
+    if isinstance(kind, str) and kind not in STAND_INS:
+        return None
+    if kind == "reasoning":
+        is_meant = not (item.get("content") or item.get("encrypted_content") or item.get("summary"))
+    else:
+        is_meant = _is_bare_image(item) or is_reference(item)
+    id = item.get("id")
+    return id if is_meant and isinstance(id, str) else None
+
+
+def may_stand_for_others(items: Iterable[Item]) -> list[Item]:
+    """The items whose type alone does not say that they stand for themselves: most requests have none."""
+    return [item for item in items if not isinstance(kind := item.get("type"), str) or kind in STAND_INS]
 
 
 def is_reference(item: Item) -> bool:
@@ -42,12 +43,13 @@ def is_reference(item: Item) -> bool:
     return kind == "item_reference" or (kind is None and "id" in item and item.keys() <= {"id", "type"})
 
 
-def _is_empty_thought(item: Item) -> bool:
-    return item.get("type") == "reasoning" and not any(item.get(name) for name in THOUGHT)
-
-
 def _is_bare_image(item: Item) -> bool:
     return item.get("type") == "image_generation_call" and item.keys() <= {"type", "id"}
+
+
+def whole_items(items: Sequence[Item]) -> Sequence[Item]:
+    """The items that stand for themselves."""
+    return [item for item in items if stands_for(item) is None] if may_stand_for_others(items) else items
 
 
 def whole_ids(*lists: Iterable[Item]) -> set[str]:
@@ -57,7 +59,9 @@ def whole_ids(*lists: Iterable[Item]) -> set[str]:
 
 def unresolved(history: Sequence[Item], own: Sequence[Item]) -> list[str]:
     """The ids that the request's own items stand for, and that are neither there nor in the history, each once."""
-    wanted = dict.fromkeys(id for item in own if (id := stands_for(item)) is not None)
+    if not (suspects := may_stand_for_others(own)):
+        return []
+    wanted = dict.fromkeys(id for item in suspects if (id := stands_for(item)) is not None)
     if not wanted:
         return []
     known = whole_ids(history, own)
@@ -69,10 +73,12 @@ def resolved(history: Sequence[Item], own: Sequence[Item], found: Mapping[str, I
 
     A reference that leads nowhere is an error.
     """
+    if not may_stand_for_others(own):
+        return list(own)
     known: set[str] | None = None
     items: list[Item] = []
     for at, item in enumerate(own):
-        if _has_type_of_its_own(item):
+        if isinstance(kind := item.get("type"), str) and kind not in STAND_INS:
             items.append(item)
             continue
         if is_reference(item):

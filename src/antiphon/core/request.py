@@ -104,13 +104,13 @@ def request_to_chat(
     for turn in rejection_to_turns(rejection, requirements, helped=help.stops_loops) if rejection is not None else ():
         draft.add(turn)
     # Raises for a definition that must be followed: nothing is made of a request that has one.
-    unreadable = tuple(_unreadable_to_notices(checks.definitions, complaint_about))
+    unreadable = tuple(_unreadable_to_notices(checks.definitions, complaint_about)) if checks.definitions else ()
     made = make_chat(request, model, draft, offer, box, requirements, dialect, sampling)
     before = (*dropped_fields_to_notices(request), *draft.notices, *documents.notices)
     return Conversion(
         made.chat,
         dialect,
-        (*before, *box.notices, *withheld_to_notices(offer), *unreadable, *made.notices),
+        (*before, *box.notices, *(withheld_to_notices(offer) if offer.withheld else ()), *unreadable, *made.notices),
         box,
         requirements,
         offer,
@@ -127,9 +127,11 @@ def _more_tools(
     items: Sequence[dict[str, Any]], found: Sequence[Tool], attached: Sequence[Tool], *, earlier: int
 ) -> list[tuple[str, Tool]]:
     """The tools that are not in the request's `tools`, each with its place."""
-    added = [(f"{ATTACHED}[{at}]", tool) for at, tool in enumerate(attached)]
+    tools = tools_in_items(items, earlier=earlier)
+    if attached:
+        tools = [*((f"{ATTACHED}[{at}]", tool) for at, tool in enumerate(attached)), *tools]
     # Found after those that the prompt before had.
-    return [*added, *tools_in_items(items, earlier=earlier), *tools_of_search(found)]
+    return [*tools, *tools_of_search(found)] if found else tools
 
 
 def _box(
@@ -189,6 +191,8 @@ def _as_answered(
     if compacts:
         # The format and the tools are those of answers. A summary is neither a call nor JSON.
         request = structs.replace(request, text=None, tool_choice="none")
+    if sampling is ENGINE_DEFAULT:
+        return request, sampling
     # A choice of "none" changes nothing: it may be that of the last round only. Nor does it matter what a server lists.
     has_tools = bool(box.functions or box.servers) and not compacts
     sampling = sampling_of_answer(sampling, request, has_tools=has_tools, compacts=compacts)

@@ -1,9 +1,8 @@
 """The fields of a request: what happens to each, what is refused, and what is read from it in more than one place."""
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any
-
-from msgspec import UNSET
 
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.responses import CreateResponse, TextFormat
@@ -60,6 +59,8 @@ FIELDS: dict[str, str] = {
 
 REFUSED = tuple(name for name, policy in FIELDS.items() if policy == "refused")
 DROPPED = tuple(name for name, policy in FIELDS.items() if policy == "dropped")
+_refused = attrgetter(*REFUSED)
+_dropped = attrgetter(*DROPPED)
 
 LOGPROBS = "message.output_text.logprobs"
 SEALED_REASONING = "reasoning.encrypted_content"
@@ -78,14 +79,17 @@ INCLUDABLE = frozenset(
 
 
 def refuse_unsupported(request: CreateResponse) -> None:
-    for name in REFUSED:
-        if getattr(request, name):
+    for name, value in zip(REFUSED, _refused(request), strict=True):
+        if value:
             raise InvalidRequest(
                 f"Unsupported parameter: `{name}` cannot be used here.", param=name, code="unsupported_parameter"
             )
-    _refuse_unnamed(request.text.format if request.text else None)
-    refuse_unknown_includes(request.include or ())
-    _refuse_unknown_management(request)
+    if request.text is not None:
+        _refuse_unnamed(request.text.format)
+    if request.include:
+        refuse_unknown_includes(request.include)
+    if request.context_management:
+        _refuse_unknown_management(request)
 
 
 def refuse_unknown_includes(names: Iterable[str]) -> None:
@@ -118,14 +122,14 @@ def _refuse_unnamed(format: TextFormat | None) -> None:
 
 
 def dropped_fields_to_notices(request: CreateResponse) -> list[str]:
-    dropped = [name for name in DROPPED if getattr(request, name) is not None]
+    dropped = [name for name, value in zip(DROPPED, _dropped(request), strict=True) if value is not None]
     if (reasoning := request.reasoning) is not None:
         # Here all turns are sent, and each model has one mode.
         if reasoning.context == "current_turn":
             dropped.append("reasoning.context")
         if reasoning.mode not in (None, "standard"):
             dropped.append("reasoning.mode")
-    return [f"field {name} has no effect here and was left out" for name in dropped]
+    return [f"field {name} has no effect here and was left out" for name in dropped] if dropped else []
 
 
 # ---- what is read from it ------------------------------------------------------------------------------------------
@@ -146,11 +150,6 @@ def request_to_items(request: CreateResponse) -> list[dict[str, Any]]:
     if isinstance(request.input, str):
         return [{"type": "message", "role": "user", "content": request.input}]
     return request.input or []
-
-
-def or_unset(value: Any) -> Any:
-    """A field that was not given is left out of what is made of it."""
-    return UNSET if value is None else value
 
 
 def wants_summary(request: CreateResponse) -> str | None:

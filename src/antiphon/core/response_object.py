@@ -5,10 +5,10 @@ from typing import Any
 
 from msgspec import UNSET
 
-from antiphon.core.request_fields import conversation_of, or_unset, wants_summary
+from antiphon.core.request_fields import conversation_of, wants_summary
 from antiphon.core.sampling import ENGINE_DEFAULT, Sampling, with_sampling
 from antiphon.core.tool_choice import choice_to_echo
-from antiphon.wire.responses import CreateResponse, Response, TextFormat, TextOptions
+from antiphon.wire.responses import CreateResponse, ReasoningOptions, Response, TextFormat, TextOptions
 
 
 def request_to_response(
@@ -30,23 +30,23 @@ def request_to_response(
         instructions=request.instructions,
         max_tool_calls=request.max_tool_calls,
         parallel_tool_calls=request.parallel_tool_calls is not False,
-        frequency_penalty=_default(request.frequency_penalty, 0.0),
-        presence_penalty=_default(request.presence_penalty, 0.0),
-        top_logprobs=_default(request.top_logprobs, 0),
-        truncation=_default(request.truncation, "disabled"),
+        frequency_penalty=0.0 if request.frequency_penalty is None else request.frequency_penalty,
+        presence_penalty=0.0 if request.presence_penalty is None else request.presence_penalty,
+        top_logprobs=request.top_logprobs or 0,
+        truncation="disabled" if request.truncation is None else request.truncation,
         previous_response_id=request.previous_response_id,
         conversation=UNSET if (conversation := conversation_of(request)) is None else {"id": conversation},
         store=request.store is not False,
         service_tier="default" if request.service_tier in (None, "auto") else request.service_tier,
         prompt_cache_key=request.prompt_cache_key,
-        prompt_cache_retention=or_unset(request.prompt_cache_retention and request.prompt_cache_retention.replace("-", "_")),
-        user=or_unset(request.user),
+        prompt_cache_retention=UNSET if (kept := request.prompt_cache_retention) is None else kept.replace("-", "_"),
+        user=UNSET if request.user is None else request.user,
         safety_identifier=request.safety_identifier,
-        metadata=_default(request.metadata, {}),
-        reasoning=_reasoning_to_echo(request),
-        text=_text_to_echo(request.text or TextOptions()),
+        metadata={} if request.metadata is None else request.metadata,
+        reasoning=None if request.reasoning is None else _reasoning_to_echo(request.reasoning, wants_summary(request)),
+        text={"format": {"type": "text"}} if request.text is None else _text_to_echo(request.text),
         tools=list(tools),
-        tool_choice=choice_to_echo(request.tool_choice),
+        tool_choice="auto" if request.tool_choice is None else choice_to_echo(request.tool_choice),
         **sampling_to_echo(request, sampling),
     )
 
@@ -56,18 +56,13 @@ def sampling_to_echo(request: CreateResponse, sampling: Sampling) -> dict[str, A
     used = with_sampling(request, sampling)
     return {
         "max_output_tokens": used.max_output_tokens,
-        "temperature": _default(used.temperature, 1.0),
-        "top_p": _default(used.top_p, 1.0),
+        "temperature": 1.0 if used.temperature is None else used.temperature,
+        "top_p": 1.0 if used.top_p is None else used.top_p,
     }
 
 
-def _default(value: Any, otherwise: Any) -> Any:
-    return otherwise if value is None else value
-
-
-def _reasoning_to_echo(request: CreateResponse) -> dict[str, str | None] | None:
-    asked = request.reasoning
-    return None if asked is None else {"effort": asked.effort, "summary": wants_summary(request)}
+def _reasoning_to_echo(asked: ReasoningOptions, summary: str | None) -> dict[str, str | None]:
+    return {"effort": asked.effort, "summary": summary}
 
 
 def _text_to_echo(text: TextOptions) -> dict[str, Any]:

@@ -54,6 +54,8 @@ STORED: dict[type[Any], type[Any]] = {
 # Item type → the member that the model wrote, and the one that clients may include. An item with others than the stored one has
 # was changed by its client.
 MEMBERS = {"file_search_call": ("queries", "results"), "code_interpreter_call": ("code", "outputs")}
+# A tuple: items come here before anybody has checked them, and a type may be anything.
+_WITH_RESULT = tuple(MEMBERS)
 
 
 def to_shown_result(text: str, sources: Iterable[Source | FileSource]) -> ShownResult:
@@ -102,14 +104,10 @@ def files_shown(items: Iterable[Item]) -> list[FileSource]:
 
 def ids_without_results(items: Iterable[Item]) -> list[str]:
     """Of calls whose stored items may have what the model read, each once."""
-    ids = (item.get("id") for item in items if _has_result(item) and MEMBER not in item)
+    if not (calls := [item for item in items if item.get("type") in _WITH_RESULT]):
+        return []
+    ids = (item.get("id") for item in calls if MEMBER not in item)
     return list(dict.fromkeys(id for id in ids if isinstance(id, str) and id))
-
-
-def _has_result(item: Item) -> bool:
-    # Items come here before anybody has checked them.
-    kind = item.get("type")
-    return isinstance(kind, str) and kind in MEMBERS
 
 
 def with_results(items: Sequence[Item], found: Mapping[str, Item]) -> list[Item]:
@@ -119,7 +117,7 @@ def with_results(items: Sequence[Item], found: Mapping[str, Item]) -> list[Item]
 
 def _with_result(item: Item, found: Mapping[str, Item]) -> Item:
     id = item.get("id")
-    if not _has_result(item) or not isinstance(id, str) or MEMBER in item:
+    if item.get("type") not in _WITH_RESULT or not isinstance(id, str) or MEMBER in item:
         return item
     stored = found.get(id, {})
     written, included = MEMBERS[item["type"]]

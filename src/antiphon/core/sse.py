@@ -78,8 +78,15 @@ class FrameReader:
             self._rest.clear()
         if last := lines.pop():
             self._rest.append(last)
+        read = self._data
         for line in lines:
-            self._line(line, frames)
+            # Nearly every frame is one line of data. All else is left to `_line()`, as is what is at the end of the stream.
+            if line.startswith(b"data: "):
+                read.append(line[6:])
+            elif not line and len(read) == 1 and read[0]:
+                frames.append(read.pop())
+            else:
+                self._line(line, frames)
         if not frames:
             self._limit(len(data))
         else:

@@ -42,8 +42,7 @@ AskReason = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """Send `chat` to the engine of this number. Then `refused()`, or `receive()` its body and `finish()`."""
 
     chat: ChatRequest

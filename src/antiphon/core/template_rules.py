@@ -41,12 +41,17 @@ class Rule:
     rewrite: Callable[[Messages, Dialect], Messages]
     # For the client, where the rule has changed anything.
     notice: str | None = None
+    # It changes nothing but what the model wrote, and the results of its calls.
+    of_answers: bool = False
 
 
-def fitted(messages: Messages, dialect: Dialect) -> tuple[Messages, list[str]]:
-    """The messages as the model's chat template takes them, and notices about what it cannot show."""
+def fitted(messages: Messages, dialect: Dialect, *, has_answers: bool = True) -> tuple[Messages, list[str]]:
+    """The messages as the model's chat template takes them, and notices about what it cannot show. `has_answers`: some of them
+    may be the model's."""
     notices = []
     for rule in _rules_for(dialect):
+        if rule.of_answers and not has_answers:
+            continue
         before, messages = messages, rule.rewrite(messages, dialect)
         if rule.notice is not None and messages != before:
             notices.append(rule.notice)
@@ -262,48 +267,56 @@ RULES: tuple[Rule, ...] = (
         lambda dialect: not dialect.shows_reasoning,
         _without_thoughts,
         REASONING_LEFT_OUT,
+        of_answers=True,
     ),
     Rule(
         "shows_tools",
         "Gemma 2, Phi 3.5, SmolLM2: no tools, calls or results are shown",
         lambda dialect: not dialect.shows_tools,
         _with_calls_in_words,
+        of_answers=True,
     ),
     Rule(
         "reasoning_member",
         "vLLM: earlier thoughts are read from `reasoning`",
         lambda dialect: dialect.reasoning_member == "reasoning",
         _with_thoughts_renamed,
+        of_answers=True,
     ),
     Rule(
         "reasoning_member",
         "SmolLM3, Qwen2.5, Llama 3.x: no member for thoughts; as a part of the text they are shown",
         lambda dialect: dialect.reasoning_member is None,
         _with_thoughts_in_tags,
+        of_answers=True,
     ),
     Rule(
         "call_id_length",
         "Mistral Nemo, Mistral Small 3.2: other ids than 9 letters and digits are rejected",
         lambda dialect: dialect.call_id_length is not None,
         _with_short_ids,
+        of_answers=True,
     ),
     Rule(
         "takes_parallel_calls",
         "Llama 3.x rejects a message with two calls; gpt-oss shows only the first of them",
         lambda dialect: not dialect.takes_parallel_calls,
         _with_single_calls,
+        of_answers=True,
     ),
     Rule(
         "shows_text_with_calls",
         "Llama 3.x, Hermes, gpt-oss, Mistral Nemo show only the calls; DeepSeek R1 only the text",
         lambda dialect: not dialect.shows_text_with_calls,
         _with_texts_before_calls,
+        of_answers=True,
     ),
     Rule(
         "",
         "Ministral 3 rejects an empty assistant message, and DeepSeek R1 writes the marks of a call for it",
         lambda dialect: True,
         _without_empty_texts,
+        of_answers=True,
     ),
     Rule(
         "takes_system_role",

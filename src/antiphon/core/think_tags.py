@@ -24,6 +24,9 @@ QUOTES = "`\"'"
 
 
 class Start(Enum):
+    # Enum's own is written in Python, and members are looked up for every delta.
+    __hash__ = object.__hash__
+
     UNKNOWN = "not known: text is emitted as it arrives"
     INSIDE = "the template has opened the thought: text belongs to it until it is closed"
     INSIDE_PATIENT = "the same, and no client is waiting: it is buffered until the thought is closed, or turns out to be text"
@@ -32,6 +35,8 @@ class Start(Enum):
 
 
 class State(Enum):
+    __hash__ = object.__hash__
+
     BEFORE = "no visible text yet: a thought may open"
     INSIDE = "inside a thought"
     COPYING = "inside a tagged text that repeats the reported thought so far: it is withheld"

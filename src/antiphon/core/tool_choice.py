@@ -80,6 +80,8 @@ def choice_to_offer(
 ) -> Offer:
     """`definitions`: the types of tool that there are here, those that the gateway runs among them. `holds_calls`: an answer
     that may be a call is constrained to the form of one."""
+    if not box.functions and choice in (None, "auto"):
+        return NO_OFFER
     offer = _offer(choice, Choosable(box, dialect, definitions))
     if not offer.tools:
         return offer

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, nullcontext
 from dataclasses import MISSING, dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -133,7 +133,7 @@ def is_namespace_of_its_own(native: Native) -> bool:
     return native.kind == "function" and native.namespace == native.name
 
 
-class AsCalled(NamedTuple):
+class AsCalled(Struct, frozen=True):
     """A call of a tool as the model makes it."""
 
     name: str

@@ -33,7 +33,9 @@ class Call(Struct):
         self.arguments = object_arguments(self.arguments)
 
     def shown_output(self) -> str:
-        output = plain_result(self.output(), self.easy) if self.easy else self.output()
+        output = self.texts[0] if len(self.texts) == 1 else self.output()
+        if self.easy:
+            output = plain_result(output, self.easy)
         return "\n".join(filter(None, (output.rstrip("\n"), self.note))) if self.note else output
 
     def output(self) -> str:
@@ -47,15 +49,15 @@ class Call(Struct):
 
 
 class WaitingCalls:
-    """The calls with one id that have no output yet, the oldest first. Engines may give parallel calls one id."""
+    """Several calls with one id that have no output yet, the oldest first. Engines may give parallel calls one id."""
 
     __slots__ = ("_actions", "_calls", "_next")
 
-    def __init__(self) -> None:
-        self._calls: list[Call] = []
+    def __init__(self, *calls: Call) -> None:
+        self._calls = list(calls)
         # The oldest one that has none.
         self._next = 0
-        # What each call does. Made when a second call has the id: most ids are unique.
+        # What each call does. Made when it is first asked for.
         self._actions: set[Hashable] | None = None
 
     def add(self, call: Call) -> None:
@@ -88,8 +90,8 @@ class AssistantTurn(Struct):
     reasoning: list[str] = []
     texts: list[str] = []
     calls: list[Call] = []
-    # The calls without an output, by their ids.
-    waiting: dict[str, WaitingCalls] = {}
+    # The calls without an output, by their ids. Most ids are unique.
+    waiting: dict[str, Call | WaitingCalls] = {}
     # One of its calls has an output.
     answered: bool = False
     # Its texts, each with whether it is a thought. Made when one follows a call: most turns end with their calls.
@@ -109,21 +111,29 @@ class AssistantTurn(Struct):
     def add(self, call: Call) -> None:
         self.calls.append(call)
         if (same_id := self.waiting.get(call.id)) is None:
-            same_id = self.waiting[call.id] = WaitingCalls()
-        same_id.add(call)
+            self.waiting[call.id] = call
+        elif isinstance(same_id, Call):
+            self.waiting[call.id] = WaitingCalls(same_id, call)
+        else:
+            same_id.add(call)
 
     def waits_for(self, call: Call) -> bool:
         """It has this very call, without an output."""
         same_id = self.waiting.get(call.id)
-        return same_id is not None and call in same_id
+        if same_id is None:
+            return False
+        return call in (WaitingCalls(same_id) if isinstance(same_id, Call) else same_id)
 
     def answer(self, call_id: str) -> Call:
         """The first call with this id that waits for its output. From now on it does not."""
+        self.answered = True
         waiting = self.waiting[call_id]
+        if isinstance(waiting, Call):
+            del self.waiting[call_id]
+            return waiting
         call = waiting.pop()
         if not waiting:
             del self.waiting[call_id]
-        self.answered = True
         return call
 
     def drop_replaced(self) -> list[Call]:
@@ -158,7 +168,8 @@ class AssistantTurn(Struct):
         if self.calls:
             message.tool_calls = calls = []
             media: list[Part] = []
-            for id, call in zip(self._own_ids(), self.calls, strict=True):
+            ids = self._own_ids() if len(self.calls) > 1 else (self.calls[0].id,)
+            for id, call in zip(ids, self.calls, strict=True):
                 calls.append(ChatCall(id, ChatCallFunction(call.name, call.arguments)))
                 messages.append(ChatMessage("tool", call.shown_output(), tool_call_id=id))
                 media += call.media
@@ -169,7 +180,7 @@ class AssistantTurn(Struct):
     def _own_ids(self) -> list[str]:
         """Each call has its own: the same code may run twice, and engines may give parallel calls one id."""
         ids = [call.id for call in self.calls]
-        if len(ids) < 2 or len(set(ids)) == len(ids):
+        if len(set(ids)) == len(ids):
             return ids
         count: Counter[str] = Counter()
         for at, id in enumerate(ids):
@@ -186,7 +197,9 @@ class UserTurn(Struct):
         return msgspec.json.encode(self.parts)
 
     def messages(self) -> Iterable[ChatMessage]:
-        return (ChatMessage(role="user", content=parts_to_content(self.parts)),)
+        parts = self.parts
+        is_text = len(parts) == 1 and parts[0]["type"] == "text"
+        return (ChatMessage("user", parts[0]["text"] if is_text else parts_to_content(parts)),)
 
 
 class Asked:

@@ -1,6 +1,7 @@
 """Untyped JSON → Structs, with errors that name the field by its path in the request."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -53,9 +54,15 @@ def body_to_request(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> tupl
     return request, sorted(_unknown(value, CreateResponse))
 
 
+@cache
+def _names(kind: type[Struct]) -> frozenset[str]:
+    return frozenset(kind.__struct_fields__)
+
+
 def _unknown(value: dict[str, Any], kind: type[Struct], path: str = "") -> Iterator[str]:
+    names = _names(kind)
     for name, member in value.items():
-        if name not in kind.__struct_fields__:
+        if name not in names:
             yield path + name
         elif isinstance(member, dict) and (inner := OBJECTS.get(path + name)) is not None:
             yield from _unknown(member, inner, f"{path}{name}.")

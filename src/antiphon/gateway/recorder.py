@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.history import items_to_stored_form
-from antiphon.core.references import resolved, stands_for, unresolved
+from antiphon.core.references import resolved, unresolved, whole_items
 from antiphon.core.request_fields import conversation_of
 from antiphon.core.shown_results import ids_without_results, with_results
 from antiphon.core.steps import ToolCall
@@ -347,9 +347,9 @@ class NoRecorder:
     async def unlock(self) -> None: ...
 
 
-def items_to_keep(items: Iterable[Item]) -> list[Item]:
+def items_to_keep(items: Sequence[Item]) -> list[Item]:
     """Without those that concern this request only, and those that stand for another item, which is kept itself."""
-    return [item for item in items if item.get("type") not in NOT_STORED and stands_for(item) is None]
+    return [item for item in whole_items(items) if item.get("type") not in NOT_STORED]
 
 
 def _no_conversation(id: str) -> NotFound:

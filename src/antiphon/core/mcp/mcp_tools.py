@@ -26,10 +26,15 @@ class McpTools:
     def __init__(self, labels: Collection[str] = (), check_url: Callable[[str], str | None] = lambda url: None) -> None:
         self.labels = labels
         self.check_url = check_url
+        self._recorded: McpTools | None = None
 
     def as_recorded(self) -> "McpTools":
-        """What an exchange was made with, whatever the operator changes later. Its URLs were checked then."""
-        return McpTools(tuple(self.labels))
+        """What an exchange was made with, whatever the operator changes later. Its URLs were checked then. The same object as
+        long as the labels are the same."""
+        labels = tuple(self.labels)
+        if self._recorded is None or self._recorded.labels != labels:
+            self._recorded = McpTools(labels)
+        return self._recorded
 
     @property
     def form(self) -> type[FunctionForm]:

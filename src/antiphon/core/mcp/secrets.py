@@ -59,6 +59,8 @@ def tools_without_secrets(tools: Any) -> Any:
 
 
 def has_secrets(request: CreateResponse) -> bool:
+    if not request.tools and not isinstance(request.input, list):
+        return False
     return any(_has_secrets(tool) for tool in tools_of_request(request))
 
 
