@@ -53,6 +53,7 @@ def test_an_environment_with_another_tool_is_made_once_for_the_same_tool() -> No
     assert made.tools == {"mcp": tool, "thing": environment.tools["thing"]}
     assert environment.with_tool("mcp", tool) is made
     assert environment.with_tool("mcp", other := McpTools(["b"])).tools["mcp"] is other
+    assert environment.with_tool("thing", other).tools["thing"] is other
     changed = environment.changed(check_grammars=False)
     assert not changed.with_tool("mcp", tool).check_grammars
 

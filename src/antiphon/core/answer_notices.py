@@ -39,12 +39,12 @@ def answer_notices(
         notices.append(BEFORE_JSON)
     if answer.calls_in_thoughts:
         notices.append(CALLS_IN_THOUGHTS)
-    sampling = question.conversion.sampling
-    if output.ending.incomplete == OUT_OF_TOKENS and is_capped(request, sampling):
-        notices.append(CAPPED.format(most=sampling.most_tokens))
+    conversion = question.conversion
+    if output.ending.incomplete == OUT_OF_TOKENS and is_capped(request, conversion.sampling):
+        notices.append(CAPPED.format(most=conversion.sampling.most_tokens))
     # As it is known by now: an answer may have shown it.
-    dialect = question.dialect_by_now
-    if question.conversion.logprobs and not dialect.returns_logprobs:
+    dialect = question.knowledge.dialect_for(conversion.chat.model)
+    if conversion.logprobs and not dialect.returns_logprobs:
         notices.append(NO_LOGPROBS)
     if not dialect.reports_usage:
         notices.append(ESTIMATED)

@@ -196,7 +196,11 @@ class ChunkReader:
                 deltas += pieces if delta.content else self._with_logprobs(pieces)
         # Parts may have no text at all.
         if (content := delta.content) and (text := content if isinstance(content, str) else _plain_text(content)):
-            deltas += self._text(text)
+            tags = self.tags
+            if self._finder is None and not self._logprobs and not tags.dropped and tags.take_if_plain(text):
+                deltas.append(TextDelta(text))
+            else:
+                deltas += self._text(text)
         if delta.annotations:
             # Engines repeat them.
             self._annotations += [each for each in _to_annotations(delta.annotations) if each not in self._annotations]

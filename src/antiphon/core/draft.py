@@ -178,7 +178,9 @@ class ChatDraft:
         """
         turn, *between = self._turns[at:]
         asked = self._asked or ()
-        new = [each for each in between if isinstance(each, UserTurn) and each not in asked and each != SAYS_NOTHING]
+        new: list[AssistantTurn | UserTurn] = [
+            each for each in between if isinstance(each, UserTurn) and each not in asked and each != SAYS_NOTHING
+        ]
         if len(new) < len(between):
             self.notice(ASKED_AGAIN)
         self._turns[at:] = [*new, turn]
@@ -237,9 +239,10 @@ class ChatDraft:
     def messages(self, dialect: Dialect, *, head: str, tail: list[str]) -> list[ChatMessage]:
         """`head` is the request's `instructions`; `tail` is what Antiphon adds to them."""
         self._settle_calls()
-        messages = [message for turn in self._turns for message in turn.messages()]
-        texts = (head, *self._system, *tail)
-        if system := "\n\n".join([text for text in texts if text]):
+        messages: list[ChatMessage] = []
+        for turn in self._turns:
+            messages += turn.messages()
+        if system := "\n\n".join(filter(None, (head, *self._system, *tail))):
             messages.insert(0, ChatMessage(role="system", content=system))
         if not messages:
             raise InvalidRequest(

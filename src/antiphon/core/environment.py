@@ -105,7 +105,7 @@ class Environment:
     hosted_kinds: frozenset[str] = field(init=False, repr=False, compare=False)
     forms: Forms = field(init=False, repr=False, compare=False)
     # What `with_tool()` has made last.
-    _with_tool: "tuple[GatewayTool, Environment] | None" = field(init=False, repr=False, compare=False, default=None)
+    _with_tool: "tuple[str, GatewayTool, Environment] | None" = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
         tables = ToolTables(self.tools)
@@ -121,7 +121,7 @@ class Environment:
 
     def with_tool(self, kind: str, tool: GatewayTool) -> "Environment":
         """With this tool as the one of its kind. Made once for the same tool, because this too is done for every request."""
-        if self._with_tool is None or self._with_tool[0] is not tool:
-            self.__dict__["_with_tool"] = (tool, self.changed(tools={**self.tools, kind: tool}))
-        assert self._with_tool is not None
-        return self._with_tool[1]
+        last = self._with_tool
+        if last is None or last[0] != kind or last[1] is not tool:
+            last = self.__dict__["_with_tool"] = (kind, tool, self.changed(tools={**self.tools, kind: tool}))
+        return last[2]

@@ -68,6 +68,7 @@ MEMBERS: dict[str, Mapping[str, Any]] = {
     "program_output": {"status": "completed"},
     "compaction": {"encrypted_content": ""},
 }
+NO_MEMBERS: Mapping[str, Any] = {}
 # The same for the action of a shell_call.
 SHELL_ACTION = {"timeout_ms": None, "max_output_length": None}
 # Item type → why it cannot be stored by itself.
@@ -128,8 +129,10 @@ def _to_stored_form(item: Item, new_id: Callable[[str], str]) -> Item:
         kept["id"] = new_id(PREFIXES.get(kind, "item"))
     if (keep := CONTENTS.get(kind)) is not None:
         keep(kept)
-    if (members := MEMBERS.get(kind)) is not None:
-        _complete(kept, members)
+    # As `_complete()` does, which would be a call more for every item.
+    for name, default in MEMBERS.get(kind, NO_MEMBERS).items():
+        if kept.get(name) is None:
+            kept[name] = default
     return kept
 
 

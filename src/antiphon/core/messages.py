@@ -73,7 +73,7 @@ class TextPart:
 
     def close(self) -> Iterable[Event]:
         # From now on there is one copy of the text, however often it is asked for.
-        text = self.written
+        text = "".join(self._pieces)
         self._pieces[:] = [text]
         self._closed = part = self._part(text)
         return (

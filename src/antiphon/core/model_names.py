@@ -58,5 +58,8 @@ class ModelNames:
 
 def _listed(name: str | None, engines: Iterable[EngineKnowledge]) -> str | None:
     """The name as an engine lists it."""
-    found = (engine.model_called(name) for engine in engines) if name is not None else ()
-    return next((model for model in found if model is not None), None)
+    if name is not None:
+        for engine in engines:
+            if (model := engine.model_called(name)) is not None:
+                return model
+    return None

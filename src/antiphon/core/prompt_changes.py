@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from antiphon.wire.chat import ChatCall, ChatFunction, ChatMessage, ChatRequest
+from antiphon.wire.chat import ChatFunction, ChatMessage, ChatRequest
 
 # The fields that a chat template reads, beside messages and tools.
 TEMPLATE_FIELDS = ("chat_template_kwargs", "reasoning_effort")
@@ -69,12 +69,10 @@ def to_print(chat: ChatRequest, engine: str) -> PromptPrint:
 def _message_hash(message: ChatMessage) -> int:
     """A text is hashed as it is: that is quick, and done once for each text. Its bytes would have the same hash."""
     content: Any = (_encode(message.content),) if isinstance(message.content, list) else message.content
-    calls = () if message.tool_calls is UNSET else tuple([_call_key(call) for call in message.tool_calls])
+    calls: tuple[Any, ...] = ()
+    if message.tool_calls is not UNSET:
+        calls = tuple([(call.id, call.function.name, call.function.arguments) for call in message.tool_calls])
     return hash((message.role, content, message.reasoning_content, message.reasoning, message.tool_call_id, calls))
-
-
-def _call_key(call: ChatCall) -> tuple[str, str, str]:
-    return call.id, call.function.name, call.function.arguments
 
 
 def _common(one: Sequence[Any], other: Sequence[Any]) -> int:

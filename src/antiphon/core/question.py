@@ -67,6 +67,8 @@ class Question:
         attached: Sequence[Tool] = (),
     ) -> None:
         self.engine = first_engine
+        # What is known of it.
+        self.knowledge = engines[first_engine]
         # The share of a history too long that was left out.
         self.dropped = 0.0
         self._request = request
@@ -107,10 +109,6 @@ class Question:
             check_servers(self.approvals, self.conversion.box)
 
     @property
-    def knowledge(self) -> EngineKnowledge:
-        return self._engines[self.engine]
-
-    @property
     def history(self) -> Sequence[Item]:
         """The stored items before the request's own."""
         return self.items[: self._earlier]
@@ -130,18 +128,13 @@ class Question:
         return self.conversion.dialect
 
     @property
-    def dialect_by_now(self) -> Dialect:
-        """With what answers have shown since the request was converted."""
-        return self._engines[self.engine].dialect_for(self.conversion.chat.model)
-
-    @property
     def has_stop(self) -> bool:
         """Words end the answer, wherever it is then."""
         return bool(self._request.stop)
 
     def convert(self) -> None:
         items, earlier = self._remaining() if self.dropped else (self.window.items, self._earlier)
-        knowledge, environment = self._engines[self.engine], self._environment
+        knowledge, environment = self.knowledge, self._environment
         model = self._request.model or knowledge.default_model
         dialect, help, sampling, _ = knowledge.traits_of(model, environment.help)
         if self._strict or self._facts:
@@ -273,6 +266,7 @@ class Question:
 
     def use_next_engine(self) -> None:
         self.engine += 1
+        self.knowledge = self._engines[self.engine]
         self._facts.clear()
         self._repeating.clear()
         self._lessons = 0
@@ -317,11 +311,11 @@ class Question:
     def learn_of_repetition(self) -> None:
         """An answer has come, with or without lessons before it. Later rounds of the same request say nothing more."""
         if not self._rounds:
-            self._engines[self.engine].repeat(self.conversion.chat.model, self._repeating)
+            self.knowledge.repeat(self.conversion.chat.model, self._repeating)
 
     def learn_of_answer(self, facts: Mapping[str, Any]) -> None:
         """What an answer has shown counts from the next request on."""
-        self._engines[self.engine].learn(self.conversion.chat.model, facts)
+        self.knowledge.learn(self.conversion.chat.model, facts)
 
     def reject(self, rejection: Rejection) -> None:
         """From now on the request shows the model what is wrong with its answer, and leaves it no way to be wrong again."""

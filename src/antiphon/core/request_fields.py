@@ -61,6 +61,7 @@ REFUSED = tuple(name for name, policy in FIELDS.items() if policy == "refused")
 DROPPED = tuple(name for name, policy in FIELDS.items() if policy == "dropped")
 _refused = attrgetter(*REFUSED)
 _dropped = attrgetter(*DROPPED)
+NOTHING_DROPPED = (None,) * len(DROPPED)
 
 LOGPROBS = "message.output_text.logprobs"
 SEALED_REASONING = "reasoning.encrypted_content"
@@ -122,14 +123,17 @@ def _refuse_unnamed(format: TextFormat | None) -> None:
 
 
 def dropped_fields_to_notices(request: CreateResponse) -> list[str]:
-    dropped = [name for name, value in zip(DROPPED, _dropped(request), strict=True) if value is not None]
+    values = _dropped(request)
+    if values == NOTHING_DROPPED and request.reasoning is None:
+        return []
+    dropped = [name for name, value in zip(DROPPED, values, strict=True) if value is not None]
     if (reasoning := request.reasoning) is not None:
         # Here all turns are sent, and each model has one mode.
         if reasoning.context == "current_turn":
             dropped.append("reasoning.context")
         if reasoning.mode not in (None, "standard"):
             dropped.append("reasoning.mode")
-    return [f"field {name} has no effect here and was left out" for name in dropped] if dropped else []
+    return [f"field {name} has no effect here and was left out" for name in dropped]
 
 
 # ---- what is read from it ------------------------------------------------------------------------------------------

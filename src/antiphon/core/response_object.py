@@ -53,7 +53,7 @@ def request_to_response(
 
 def sampling_to_echo(request: CreateResponse, sampling: Sampling) -> dict[str, Any]:
     """The fields of the response that depend on which model answers: what is really used."""
-    used = with_sampling(request, sampling)
+    used = request if sampling is ENGINE_DEFAULT else with_sampling(request, sampling)
     return {
         "max_output_tokens": used.max_output_tokens,
         "temperature": 1.0 if used.temperature is None else used.temperature,

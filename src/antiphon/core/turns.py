@@ -207,24 +207,26 @@ class Asked:
 
     __slots__ = ("_keys", "_unread")
 
-    def __init__(self, turns: Iterable[AssistantTurn | UserTurn] = ()) -> None:
-        self._unread = list(turns)
-        self._keys: set[bytes] = set()
+    def __init__(self, turns: list[AssistantTurn | UserTurn]) -> None:
+        """`turns`: a list of its own."""
+        self._unread = turns
+        # Most conversations never need them, and have one of these for each turn.
+        self._keys: set[bytes] | None = None
 
-    def add(self, turns: Iterable[UserTurn]) -> None:
+    def add(self, turns: Iterable[AssistantTurn | UserTurn]) -> None:
         self._unread += turns
 
     def __contains__(self, turn: UserTurn) -> bool:
-        self._keys.update(each.key() for each in self._unread if isinstance(each, UserTurn))
-        self._unread = []
+        if self._keys is None:
+            self._keys = set()
+        if self._unread:
+            self._keys.update(each.key() for each in self._unread if isinstance(each, UserTurn))
+            self._unread = []
         return turn.key() in self._keys
 
 
 def parts_to_content(parts: list[Part]) -> str | list[Part]:
     """A plain string if there is only text: every template accepts it."""
-    if len(parts) == 1 and parts[0]["type"] == "text":
-        text: str = parts[0]["text"]
-        return text
     if all(part["type"] == "text" for part in parts):
         return "\n".join(part["text"] for part in parts)
     return parts
