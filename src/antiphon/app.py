@@ -100,7 +100,7 @@ from antiphon.store.protocol import Store
 from antiphon.tools.mcp.runner import McpRunner, NoMcp
 from antiphon.tools.mcp.session import is_installed
 from antiphon.tools.runner import ToolRunner
-from antiphon.transport import LINGER, ConnectionOptions, DirectPaths, Runner, transport_of
+from antiphon.transport import LINGER, ConnectionOptions, Runner, transport_of
 from antiphon.vector_stores.attempts import DEFAULT_INDEXING, IndexerOptions
 
 if TYPE_CHECKING:
@@ -415,8 +415,7 @@ def _http_limits(settings: Settings, intervals: Intervals) -> HttpLimits:
 
 def _connection_options(settings: Settings, intervals: Intervals) -> ConnectionOptions:
     timeouts = settings.header_timeout, settings.body_timeout, settings.send_timeout
-    direct = DirectPaths(RESPONSE_PATHS, served)
-    return ConnectionOptions(*timeouts, answer_unrouted, TOO_SLOW, intervals.linger, is_uploaded_form, direct)
+    return ConnectionOptions(*timeouts, answer_unrouted, TOO_SLOW, intervals.linger, is_uploaded_form, RESPONSE_PATHS)
 
 
 def _store_kind(settings: Settings) -> str:

@@ -24,10 +24,12 @@ from antiphon.http.middlewares import (
     set_headers,
 )
 from antiphon.http.request_headers import PRIVATE, check_headers, is_private
+from antiphon.transport import reads_whole
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
+@reads_whole
 @web.middleware
 async def served(request: web.Request, handler: Handler) -> web.StreamResponse:
     identify(request)

@@ -13,11 +13,11 @@ from antiphon.transport.connections import (
     BadBody,
     BadRequest,
     ConnectionOptions,
-    DirectPaths,
     LongHeader,
     Runner,
     SlowBody,
     cut_off,
+    reads_whole,
 )
 from antiphon.transport.interfaces import (
     Answer,
@@ -44,7 +44,6 @@ __all__ = [
     "BadRequest",
     "Body",
     "ConnectionOptions",
-    "DirectPaths",
     "Endpoint",
     "EndpointOptions",
     "EventStream",
@@ -62,5 +61,6 @@ __all__ = [
     "cut_off",
     "make_session",
     "next_piece",
+    "reads_whole",
     "transport_of",
 ]

@@ -10,7 +10,7 @@ import logging
 import socket
 import struct
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from aiohttp import EMPTY_PAYLOAD, HttpVersion10, HttpVersion11, StreamReader, web
 
@@ -18,6 +18,7 @@ from antiphon.logs import log
 from antiphon.transport.watched import Watched
 
 AnswerError = Callable[[web.BaseRequest, BaseException | None], web.Response]
+Middleware = TypeVar("Middleware", bound=Callable[..., Any])
 
 
 class BadRequest(Exception):
@@ -89,12 +90,11 @@ def cut_off(transport: asyncio.Transport, started: web.StreamResponse) -> None:
     transport.abort()
 
 
-class DirectPaths(NamedTuple):
-    """Where most requests go. A transport may answer POSTs there without aiohttp's router, parser and tasks, if this is the
-    only middleware. Their handlers get the body by `read()`, and in no other way."""
-
-    paths: frozenset[str] = frozenset()
-    middleware: Callable[..., Any] | None = None
+def reads_whole(middleware: Middleware) -> Middleware:
+    """Marks a middleware that gets the body of a request by `read()`, if at all. With any other one among the middlewares, no
+    request is answered without aiohttp's parser."""
+    middleware.reads_whole = True  # type: ignore[attr-defined]
+    return middleware
 
 
 class ConnectionOptions(NamedTuple):
@@ -111,7 +111,9 @@ class ConnectionOptions(NamedTuple):
     linger: float = LINGER
     # Whether this request may have a body of any size, for its handler reads it piece by piece.
     takes_any_size: Callable[[web.BaseRequest], bool] = lambda request: False
-    direct: DirectPaths = DirectPaths()
+    # Where most requests go: a transport may answer POSTs there without aiohttp's router, parser and tasks. Their handlers get
+    # the body by `read()`, and in no other way.
+    direct_paths: frozenset[str] = frozenset()
 
 
 class Runner(web.AppRunner):
@@ -186,11 +188,15 @@ class Connection(Watched, web.RequestHandler):
     the client does not read."""
 
     __slots__ = (
-        "_answered", "_bodiless", "_body", "_call_at", "_deadline", "_handling", "_heard_at", "_last", "_more", "_now",
-        "_options", "_refused", "_timer", "_timer_ends", "_unread", "unknown_version",
+        "_answered", "_bodiless", "_body", "_call_at", "_deadline", "_handling", "_head_within", "_heard_at", "_last", "_more",
+        "_now", "_options", "_refused", "_timer", "_timer_ends", "_unread", "unknown_version",
     )  # fmt: skip
 
-    def __init__(self, server: Server, options: ConnectionOptions) -> None:
+    def __init__(
+        self, server: Server, options: ConnectionOptions, head_within: float | None = None, *, answered: bool = False
+    ) -> None:
+        """Where it follows another protocol on the same socket. `head_within`: seconds that are left for the head of the first
+        request. `answered`: whether one was answered before."""
         loop = asyncio.get_running_loop()
         super().__init__(server, loop=loop, access_log=None, lingering_time=options.linger)  # type: ignore[arg-type]
         self._options = options
@@ -199,7 +205,8 @@ class Connection(Watched, web.RequestHandler):
         self.unknown_version = False
         self._handling = False
         # Something was written, or is about to be.
-        self._answered = False
+        self._answered = answered
+        self._head_within = options.head_timeout if head_within is None else head_within
         # The body of the request that is being handled, until all of it is there.
         self._body: StreamReader | None = None
         # When the last bytes came. 0: none have come yet.
@@ -217,13 +224,7 @@ class Connection(Watched, web.RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._await(self._options.head_timeout)
-
-    def take_over(self, within: float, *, answered: bool) -> None:
-        """The connection was another protocol's before. `within`: seconds that are left for the head of a request. `answered`:
-        whether one has been answered."""
-        self._answered = answered
-        self._await(within)
+        self._await(self._head_within)
 
     def begin(self, body: StreamReader) -> None:
         """The head of a request is complete."""

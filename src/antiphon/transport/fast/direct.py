@@ -19,7 +19,7 @@ from aiohttp.http_writer import _serialize_headers as serialize_headers
 from yarl import URL
 
 from antiphon.logs import log
-from antiphon.transport.connections import Connection, ConnectionOptions, DirectPaths, Server, SlowBody
+from antiphon.transport.connections import Connection, ConnectionOptions, Server, SlowBody
 from antiphon.transport.fast.plain_heads import read_head
 from antiphon.transport.watched import Watched
 
@@ -34,7 +34,7 @@ class DirectRoute(NamedTuple):
     url: URL
     # Shared by all requests: it has no parts of the path.
     match: web.UrlMappingMatchInfo
-    # The handler with the middleware around it.
+    # The handler with the middlewares around it.
     handle: Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -47,24 +47,25 @@ class DirectServer(Server):
         self.largest_body: int = app._client_max_size
         self.before_head = tuple(app.on_response_prepare)
         # By their request line.
-        self.routes = {f"POST {each.path} HTTP/1.1".encode(): each for each in _direct_routes(app, options.direct)}
+        self.routes = {f"POST {each.path} HTTP/1.1".encode(): each for each in _direct_routes(app, options.direct_paths)}
 
     def __call__(self) -> "DirectConnection":  # type: ignore[override]
         return DirectConnection(self)
 
 
-def _direct_routes(app: web.Application, direct: DirectPaths) -> list[DirectRoute]:
+def _direct_routes(app: web.Application, paths: frozenset[str]) -> list[DirectRoute]:
     found: list[DirectRoute] = []
-    if direct.middleware is None or list(app.middlewares) != [direct.middleware]:
-        # One that is not ours may read the body in another way.
+    if not all(getattr(middleware, "reads_whole", False) for middleware in app.middlewares):
         return found
     for route in app.router.routes():
         resource = route.resource
-        if route.method == "POST" and resource is not None and resource.canonical in direct.paths:
+        if route.method == "POST" and resource is not None and resource.canonical in paths:
             match = web.UrlMappingMatchInfo({}, route)
             match.add_app(app)
             match.freeze()
-            handle: Any = partial(direct.middleware, handler=route.handler)
+            handle: Any = route.handler
+            for middleware in reversed(app.middlewares):
+                handle = partial(middleware, handler=handle)
             found.append(DirectRoute(resource.canonical, URL(resource.canonical), match, handle))
     return found
 
@@ -187,7 +188,7 @@ class DirectConnection(Watched, BaseProtocol):
         line_end = data.find(b"\r\n")
         route = self.server.routes.get(data[:line_end])
         head = read_head(data, line_end + 2) if route is not None else None
-        if route is None or head is None or not 0 < head.length <= self.server.largest_body:
+        if route is None or head is None or not 0 < head[1] <= self.server.largest_body:
             self._hand_over(data)
             return
         self._answered = True
@@ -259,10 +260,9 @@ class DirectConnection(Watched, BaseProtocol):
         self._closing = True
         self.transport = None
         server.connection_lost(self)  # type: ignore[arg-type]
-        connection = Connection(server, server.options)
+        connection = Connection(server, server.options, left, answered=self._answered)
         transport.set_protocol(connection)
         connection.connection_made(transport)
-        connection.take_over(left, answered=self._answered)
         if self._paused:
             connection.pause_writing()
         connection.data_received(data)

@@ -4,7 +4,6 @@ So this is stricter than HTTP: what a parser could understand in two ways is nev
 """
 
 import re
-from typing import NamedTuple
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
@@ -31,15 +30,9 @@ UNUSUAL = frozenset(
 KEPT = frozenset({"keep-alive", "Keep-Alive"})
 
 
-class PlainHead(NamedTuple):
-    headers: CIMultiDictProxy[str]
-    # Of the body, which begins at `end`.
-    length: int
-    end: int
-
-
-def read_head(data: bytes, start: int) -> PlainHead | None:
-    """`start`: where the headers begin, behind the request line. None: they are not complete, or not plain."""
+def read_head(data: bytes, start: int) -> tuple[CIMultiDictProxy[str], int, int] | None:
+    """The headers, the length of the body, and where it begins. `start`: where the headers begin, behind the request line.
+    None: they are not complete, or not plain."""
     end = data.find(HEAD_END, start, LONGEST_HEAD) + 2
     if end < 2 or _HEADERS.fullmatch(data, start, end) is None:
         return None
@@ -51,4 +44,4 @@ def read_head(data: bytes, start: int) -> PlainHead | None:
     length = headers["Content-Length"]
     if not _LENGTH.fullmatch(length) or ("Connection" in headers and headers["Connection"] not in KEPT):
         return None
-    return PlainHead(CIMultiDictProxy(headers), int(length), end + 2)
+    return CIMultiDictProxy(headers), int(length), end + 2

@@ -36,6 +36,10 @@ class open_events:
     async def __aexit__(self, error: type[BaseException] | None, *_: object) -> None:
         if error is None:
             await self._response.write_eof()
+        elif isinstance(self._request, DirectRequest):
+            # The head may still wait for the first events. What follows the error expects it to be sent.
+            with suppress(ConnectionError):
+                self._request.writer.send_headers()
 
 
 def _descriptor(transport: asyncio.BaseTransport) -> int | None:
