@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import socket
 from typing import Any
 
 import msgspec
@@ -263,6 +264,15 @@ async def test_the_rest_of_a_body_that_nobody_reads_is_awaited(engine: MockEngin
         await client.send(request[-5:] + post(BODY, b"api-key: right"))
         assert (await client.answer()).status == 200
     assert seen.direct == 2
+
+
+async def test_the_system_looks_after_clients_that_vanish(engine: MockEngine, seen: Seen) -> None:
+    async with running_gateway(engine, transport="fast") as gateway, dialled(gateway) as client:
+        await client.send(post(BODY))
+        assert (await client.answer()).status == 200
+        transport = seen.connections[0].transport
+        assert transport is not None
+        assert transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
 
 # ---- the end ---------------------------------------------------------------------------------------------------------

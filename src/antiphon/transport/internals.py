@@ -11,7 +11,8 @@ NEEDED: Mapping[str, Sequence[str]] = {
     "aiohttp.http_writer._serialize_headers": (),
     "aiohttp.http_parser.RawRequestMessage": (),
     "aiohttp.helpers.rfc822_formatted_time": (),
-    "aiohttp.base_protocol.BaseProtocol": ("_pause_reading_for_buffer", "_resume_reading_for_buffer", "_drain_helper"),
+    "aiohttp.base_protocol.BaseProtocol": ("_drain_helper",),
+    "aiohttp.tcp_helpers.tcp_keepalive": (),
     "aiohttp.web_request.Request": ("_match_info", "_read_bytes"),
     "aiohttp.web_response.Response": (
         *("_body", "_chunked", "_compression", "_cookies", "_keep_alive", "_must_be_empty_body", "_payload_writer", "_req"),
@@ -20,7 +21,7 @@ NEEDED: Mapping[str, Sequence[str]] = {
 # Attributes that only instances have: they are looked for in the code of `__init__`.
 NEEDED_OF_INSTANCES: Mapping[str, Sequence[str]] = {
     "aiohttp.http_writer.StreamWriter": ("_headers_buf", "_headers_written"),
-    "aiohttp.base_protocol.BaseProtocol": ("_paused", "_buffer_paused"),
+    "aiohttp.base_protocol.BaseProtocol": ("_paused",),
     "aiohttp.web_request.BaseRequest": ("_payload_writer", "_protocol"),
     "aiohttp.web_app.Application": ("_client_max_size",),
 }

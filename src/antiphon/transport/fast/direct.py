@@ -16,6 +16,7 @@ from aiohttp.base_protocol import BaseProtocol
 from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.http import RawRequestMessage, StreamWriter
 from aiohttp.http_writer import _serialize_headers as serialize_headers
+from aiohttp.tcp_helpers import tcp_keepalive
 from yarl import URL
 
 from antiphon.logs import log
@@ -73,11 +74,11 @@ def _direct_routes(app: web.Application, paths: frozenset[str]) -> list[DirectRo
 class DirectRequest(web.Request):
     """An ordinary request, whose body is collected by its connection."""
 
+    _protocol: "DirectConnection"  # type: ignore[assignment]
+
     async def read(self) -> bytes:
         if self._read_bytes is None:
-            connection = self._protocol
-            assert isinstance(connection, DirectConnection)
-            self._read_bytes = await connection.body()
+            self._read_bytes = await self._protocol.body()
         return self._read_bytes
 
     @property
@@ -105,9 +106,7 @@ async def prepare(request: DirectRequest, response: web.StreamResponse) -> Strea
 async def _head(request: DirectRequest, response: web.StreamResponse) -> bytes:
     headers = response._headers
     headers["Date"] = rfc822_formatted_time()
-    connection = request._protocol
-    assert isinstance(connection, DirectConnection)
-    for add_headers in connection.server.before_head:
+    for add_headers in request._protocol.server.before_head:
         await add_headers(request, response)
     return serialize_headers(f"HTTP/1.1 {response._status} {response._reason}", headers)
 
@@ -161,6 +160,8 @@ class DirectConnection(Watched, BaseProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         assert self.transport is not None
+        # A client that vanishes without a word is found out by the system.
+        tcp_keepalive(self.transport)
         # Each request has these.
         self.ssl_context = transport.get_extra_info("sslcontext")
         self.peername, self.sockname = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
@@ -246,8 +247,8 @@ class DirectConnection(Watched, BaseProtocol):
     def _keep(self, data: bytes) -> None:
         """What follows a request waits for its answer."""
         self._ahead += data
-        if len(self._ahead) > MOST_AHEAD and not self._buffer_paused:
-            self._pause_reading_for_buffer()
+        if len(self._ahead) > MOST_AHEAD and self.transport is not None:
+            self.transport.pause_reading()
 
     def _hand_over(self, data: bytes) -> None:
         """From here on, aiohttp has the socket."""
@@ -320,8 +321,8 @@ class DirectConnection(Watched, BaseProtocol):
             self._await(KEEP_ALIVE)
             return
         data, self._ahead = self._ahead, b""
-        if self._buffer_paused:
-            self._resume_reading_for_buffer()
+        if self.transport is not None and not self.transport.is_reading():
+            self.transport.resume_reading()
         self._await_nothing()
         self._begin(data)
 
