@@ -4,6 +4,7 @@ import asyncio
 import re
 import socket
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -254,6 +255,20 @@ async def test_what_comes_while_a_request_is_answered_waits_and_is_bounded(engin
         assert said(await client.answer()) == "first"
         assert (await client.answer()).status == 200
         await sending
+
+
+async def test_a_connection_whose_client_does_not_read_is_handed_over_as_it_is(engine: MockEngine) -> None:
+    async with running_gateway(engine, transport="fast") as gateway:
+        connection = direct_server(gateway.app[CONNECTION_OPTIONS], [])()
+    transport = Mock()
+    transport.get_write_buffer_size.return_value = 1
+    connection.connection_made(transport)
+    connection.pause_writing()
+    connection.data_received(b"GET")
+    (successor,) = transport.set_protocol.call_args.args
+    assert successor.writing_paused
+    successor.resume_writing()
+    successor.connection_lost(None)
 
 
 async def test_the_rest_of_a_body_that_nobody_reads_is_awaited(engine: MockEngine, seen: Seen) -> None:
