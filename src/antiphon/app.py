@@ -83,7 +83,7 @@ from antiphon.http.keyring import Keyring
 from antiphon.http.metrics import metrics
 from antiphon.http.middlewares import TOO_SLOW, answer_unrouted
 from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers, passed_through
-from antiphon.http.paths import is_uploaded_form, under_all_paths
+from antiphon.http.paths import RESPONSE_PATHS, is_uploaded_form, under_all_paths
 from antiphon.http.readiness import LIFETIME, READINESS, Readiness
 from antiphon.http.request_headers import ALLOWED_HOSTS, AllowedHosts
 from antiphon.http.siblings import SIBLINGS, Siblings
@@ -415,7 +415,7 @@ def _http_limits(settings: Settings, intervals: Intervals) -> HttpLimits:
 
 def _connection_options(settings: Settings, intervals: Intervals) -> ConnectionOptions:
     timeouts = settings.header_timeout, settings.body_timeout, settings.send_timeout
-    return ConnectionOptions(*timeouts, answer_unrouted, TOO_SLOW, intervals.linger, is_uploaded_form)
+    return ConnectionOptions(*timeouts, answer_unrouted, TOO_SLOW, intervals.linger, is_uploaded_form, RESPONSE_PATHS)
 
 
 def _store_kind(settings: Settings) -> str:
@@ -581,6 +581,7 @@ async def _drain(app: web.Application) -> None:
 
 def make_runner(app: web.Application) -> web.AppRunner:
     """A client that goes away cancels its handler, and with it the engine's work."""
-    runner = Runner(app, app[CONNECTION_OPTIONS], access_log=None, handler_cancellation=True, shutdown_timeout=CLOSING_TIME)
+    options = {"access_log": None, "handler_cancellation": True, "shutdown_timeout": CLOSING_TIME}
+    runner = Runner(app, app[CONNECTION_OPTIONS], app[TRANSPORT].wrap_server, **options)
     app[OWN_ADDRESSES].runner = runner
     return runner

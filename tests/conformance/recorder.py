@@ -20,6 +20,7 @@ from antiphon.core import sse
 from antiphon.errors import ApiError
 from antiphon.http.multipart import FormPart, PartStart
 from antiphon.http.websocket import Connection
+from antiphon.transport import reads_whole
 from antiphon.wire import UNREADABLE
 
 Body = dict[str, Any]
@@ -149,6 +150,7 @@ RECORDER = Recorder()
 # ---- where it listens ------------------------------------------------------------------------------------------------
 
 
+@reads_whole
 @web.middleware
 async def recorded(request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> web.StreamResponse:
     """The first of the middlewares, so that it sees answers as clients get them."""

@@ -10,7 +10,8 @@ from antiphon.wire import UNREADABLE
 
 
 async def read_body(request: web.Request) -> bytes:
-    return with_deployment(request, await request.read())
+    body = await request.read()
+    return with_deployment(request, body) if "deployment" in request.match_info else body
 
 
 def with_deployment(request: web.Request, body: bytes) -> bytes:

@@ -19,16 +19,16 @@ class CrossOrigin:
     """`origins`: such as https://example.com, or * for all. None: browsers keep all pages but our own away."""
 
     def __init__(self, origins: Sequence[str]) -> None:
-        self._origins = frozenset(origin.rstrip("/") for origin in origins)
+        self.origins = frozenset(origin.rstrip("/") for origin in origins)
 
     def allows(self, origin: str | None) -> bool:
-        return origin is not None and (ALL_ORIGINS in self._origins or origin in self._origins)
+        return origin is not None and (ALL_ORIGINS in self.origins or origin in self.origins)
 
     def headers(self, origin: str | None) -> Mapping[str, str]:
         """Of every answer to a page of this origin."""
-        if not self._origins:
+        if not self.origins:
             return {}
-        if ALL_ORIGINS in self._origins:
+        if ALL_ORIGINS in self.origins:
             return {"Access-Control-Allow-Origin": ALL_ORIGINS, "Access-Control-Expose-Headers": EXPOSED}
         # The answer to one origin must not be served to another from a cache.
         if origin is None or not self.allows(origin):

@@ -102,8 +102,8 @@ async def _jobs(app: web.Application) -> JobCounts | None:
 # ---- requests --------------------------------------------------------------------------------------------------------
 
 
-def count_request(request: web.Request, status: int) -> None:
-    exposed = request.app.get(METRICS)
+def count_request(request: web.Request, app: web.Application, status: int) -> None:
+    exposed = app.get(METRICS)
     # What another worker process asks for is counted there.
     if exposed is None or is_from_sibling(request):
         return

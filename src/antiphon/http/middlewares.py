@@ -22,16 +22,29 @@ from antiphon.http.rate_headers import rate_headers
 from antiphon.logs import log, logger
 from antiphon.transport import cut_off
 
-REQUEST_ID = web.RequestKey("request_id", str)
+
+class RequestState:
+    """What is known of a request from its arrival to its line in the log."""
+
+    __slots__ = ("began", "finished", "id", "logged", "owner", "started")
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.began = time.perf_counter()
+        # For the log.
+        self.logged: dict[str, Any] = {}
+        # The whole answer has been written, whatever becomes of the connection.
+        self.finished = False
+        # The answer whose head has been sent, or is about to be.
+        self.started: web.StreamResponse | None = None
+        # As OWNER. None: its key has not been checked.
+        self.owner: str | None = None
+
+
+STATE = web.RequestKey("request_state", RequestState)
 # Whose request it is: the name of its key; a hash of it, if it has no name; "" if no keys are set. What one owner has stored no
 # other can see, except for the admin key.
 OWNER = web.RequestKey("owner", str)
-LOGGED = web.RequestKey("logged", dict[str, Any])
-BEGAN = web.RequestKey("began", float)
-# The whole answer has been written, whatever becomes of the connection.
-FINISHED = web.RequestKey("finished", bool)
-# The answer whose head has been sent, or is about to be.
-STARTED = web.RequestKey("started", web.StreamResponse)
 # The ids that a client may give its request. Anything else could forge a line in a log.
 _SANE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 # Health checks come from machines that have no key; who reads the metrics has a key that is for nothing else.
@@ -44,25 +57,25 @@ PAGE, PAGE_FILES = "/", "/inspector/page/"
 INSPECTOR = "/inspector/"
 
 
-def log_request(request: web.BaseRequest, status: int) -> None:
+def log_request(request: web.BaseRequest, state: RequestState, status: int) -> None:
     if not logger.isEnabledFor(logging.INFO):
         return
     log(
         "request",
         level=logging.DEBUG if is_quiet(request.path) else logging.INFO,
-        request_id=request[REQUEST_ID],
+        request_id=state.id,
         method=request.method,
         path=request.path,
         status=status,
-        seconds=round(time.perf_counter() - request[BEGAN], 4),
-        **request[LOGGED],
+        seconds=round(time.perf_counter() - state.began, 4),
+        **state.logged,
     )
 
 
 def add_to_log(request: web.BaseRequest, members: Callable[[], Mapping[str, Any]]) -> None:
     """To the line about the request. `members` is called only if that line will be written."""
     if logger.isEnabledFor(logging.INFO):
-        request[LOGGED].update(members())
+        request[STATE].logged.update(members())
 
 
 def is_quiet(path: str) -> bool:
@@ -70,31 +83,31 @@ def is_quiet(path: str) -> bool:
     return path in OPEN_PATHS or path.startswith(INSPECTOR)
 
 
-def identify(request: web.BaseRequest) -> None:
-    given = request.headers.get("x-request-id")
-    request[REQUEST_ID] = given if given is not None and _SANE_ID.fullmatch(given) else new_id("req")
-    request[LOGGED] = {}
-    request[FINISHED] = False
-    request[BEGAN] = time.perf_counter()
+def identify(request: web.BaseRequest, headers: Mapping[str, str]) -> RequestState:
+    given = headers.get("x-request-id")
+    state = RequestState(given if given is not None and _SANE_ID.fullmatch(given) else new_id("req"))
+    request[STATE] = state
+    return state
 
 
-def set_headers(request: web.Request, headers: CIMultiDict[str]) -> None:
+def set_headers(request: web.Request, state: RequestState, headers: CIMultiDict[str]) -> None:
     """Of every answer, when its headers are sent: of streams, WebSockets and errors too."""
     headers["Server"] = SERVER
-    headers["x-request-id"] = request[REQUEST_ID]
-    headers["openai-processing-ms"] = str(round((time.perf_counter() - request[BEGAN]) * 1000))
+    headers["x-request-id"] = state.id
+    headers["openai-processing-ms"] = str(round((time.perf_counter() - state.began) * 1000))
     app = request.app
-    if cross_origin := app[CROSS_ORIGIN].headers(request.headers.get("Origin")):
-        headers.update(cross_origin)
-    if (owner := request.get(OWNER)) is not None and (rate := app[GATEWAY].admission.rate(owner)) is not None:
+    cross_origin = app[CROSS_ORIGIN]
+    if cross_origin.origins:
+        headers.update(cross_origin.headers(request.headers.get("Origin")))
+    if state.owner is not None and (rate := app[GATEWAY].admission.rate(state.owner)) is not None:
         headers.update(rate_headers(rate))
 
 
-def answer_failed(request: web.Request, failure: Exception) -> web.StreamResponse:
+def answer_failed(request: web.Request, state: RequestState, failure: Exception) -> web.StreamResponse:
     error = failure if isinstance(failure, ApiError) else foreign_to_error(failure, request)
-    error = error or _report_bug(failure, request[REQUEST_ID])
-    request[LOGGED]["error"] = error.code or error.kind
-    started: web.StreamResponse | None = request.get(STARTED)
+    error = error or _report_bug(failure, state.id)
+    state.logged["error"] = error.code or error.kind
+    started = state.started
     if started is None:
         return error_to_answer(error)
     # Nothing but the rest of a body may follow its head.
@@ -110,8 +123,7 @@ def _report_bug(bug: BaseException | None, request_id: str) -> ApiError:
 
 def answer_unrouted(request: web.BaseRequest, error: BaseException | None) -> web.Response:
     """What no route has seen: it is not HTTP, or aiohttp rejects it before the middlewares."""
-    identify(request)
-    request_id: str = request[REQUEST_ID]
+    request_id = identify(request, request.headers).id
     answer = foreign_to_error(error, request) or _report_bug(error, request_id)
     log("bad_request", request_id=request_id, status=answer.status, error=answer.code or answer.kind)
     response = error_to_answer(answer)

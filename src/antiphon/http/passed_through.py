@@ -19,7 +19,7 @@ from antiphon.gateway.gateway import SHUTTING_DOWN
 from antiphon.http.answers import notice_header
 from antiphon.http.app_keys import GATEWAY
 from antiphon.http.bodies import model_of, read_body, with_model
-from antiphon.http.middlewares import LOGGED, OWNER
+from antiphon.http.middlewares import OWNER, STATE
 from antiphon.http.paths import canonical_path
 
 # The headers of an engine's answer that the client gets. `Retry-After` comes in whole seconds; `x-request-id` and
@@ -100,7 +100,7 @@ async def _pass_through(request: web.Request, body: bytes, seat: EngineSeat) -> 
     if chosen.model is not None and chosen.model != asked:
         body = with_model(body, chosen.model)
     engine = chosen.engines[0]
-    request[LOGGED] |= {"engine": engine.root, "model": chosen.model or engine.knowledge.default_model}
+    request[STATE].logged |= {"engine": engine.root, "model": chosen.model or engine.knowledge.default_model}
     response = web.StreamResponse(headers=notice_header(chosen.notices))
     async with request.app[OPEN_ANSWERS].opened(), gateway.in_time(began):
         await seat.take(engine)

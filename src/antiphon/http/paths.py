@@ -40,6 +40,10 @@ def _paths(path: str) -> Iterator[str]:
         yield DEPLOYMENT + rest
 
 
+# Where responses are created, but for those of one deployment.
+RESPONSE_PATHS = frozenset(prefix + "/responses" for prefix in PREFIXES)
+
+
 def canonical_path(request: web.Request) -> str:
     """The path as OpenAI writes it, which is also the engine's."""
     resource = request.match_info.route.resource

@@ -14,7 +14,7 @@ A browser runs code of strangers on the user's machine, where it can reach the g
 """
 
 import ipaddress
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
 from aiohttp import web
@@ -51,10 +51,8 @@ class AllowedHosts:
         self._knows = lru_cache(REMEMBERED)(self._is_known)
 
     def allows(self, host: str) -> bool:
-        if not host or not self._needed() or ALL_HOSTS in self._names:
-            # Without the header: every browser sends it.
-            return True
-        return self._knows(host)
+        # Without the header: every browser sends it.
+        return not host or self._knows(host) or ALL_HOSTS in self._names or not self._needed()
 
     def _is_known(self, host: str) -> bool:
         name = host_to_name(host)
@@ -83,10 +81,9 @@ def _is_address(name: str) -> bool:
 ALLOWED_HOSTS = web.AppKey("allowed_hosts", AllowedHosts)
 
 
-def check_headers(request: web.Request) -> None:
-    headers = request.headers
+def check_headers(request: web.Request, headers: Mapping[str, str], app: web.Application) -> None:
     if request.path not in FOR_ANYBODY:
-        _check_host(request)
+        _check_host(headers.get("Host", ""), app[ALLOWED_HOSTS])
         if "Origin" in headers or "Sec-Fetch-Site" in headers:
             # A page sends it.
             _check_origin(request)
@@ -96,9 +93,8 @@ def check_headers(request: web.Request) -> None:
         _check_coding(headers["Content-Encoding"])
 
 
-def _check_host(request: web.Request) -> None:
-    host = request.headers.get("Host", "")
-    if not request.app[ALLOWED_HOSTS].allows(host):
+def _check_host(host: str, allowed: AllowedHosts) -> None:
+    if not allowed.allows(host):
         raise Forbidden(
             f"The host name {host_to_name(host)!r} is not known here. Name it in the setting allowed_hosts, or set an api_key.",
             code="host_not_allowed",

@@ -21,7 +21,8 @@ from antiphon.http.answers import notice_header, to_json
 from antiphon.http.app_keys import GATEWAY, TRANSPORT
 from antiphon.http.bodies import read_body
 from antiphon.http.container_relay import relayed_response
-from antiphon.http.middlewares import FINISHED, LOGGED, OWNER, add_to_log
+from antiphon.http.middlewares import OWNER, STATE, add_to_log
+from antiphon.http.siblings import SIBLINGS
 from antiphon.http.views import ALL_AS_STORED, View
 from antiphon.store.records import Record
 from antiphon.wire.responses import CompactedResponse
@@ -31,8 +32,9 @@ LARGEST_PIECE = 256 * 1024
 
 
 async def create(request: web.Request) -> web.StreamResponse:
-    gateway, body = request.app[GATEWAY], await read_body(request)
-    if (elsewhere := await relayed_response(request, body)) is not None:
+    app, body = request.app, await read_body(request)
+    gateway = app[GATEWAY]
+    if app[SIBLINGS].others and (elsewhere := await relayed_response(request, body)) is not None:
         return elsewhere
     run = await gateway.begin_or_enqueue(body, request[OWNER], request.headers)
     if isinstance(run, Enqueued):
@@ -96,7 +98,7 @@ async def _stream(request: web.Request, run: ResponseRun, patience: float) -> we
                 request.transport.abort()
             raise
         # A client may close the connection now, before the end of the body.
-        request[FINISHED] = True
+        request[STATE].finished = True
     return response
 
 
@@ -116,7 +118,7 @@ def _event_stream(notices: Sequence[str]) -> web.StreamResponse:
 
 async def _answer_enqueued(request: web.Request, enqueued: Enqueued) -> web.StreamResponse:
     record = enqueued.record
-    request[LOGGED].update(response_id=record.id, stream=enqueued.streams, outcome=record.status)
+    request[STATE].logged.update(response_id=record.id, stream=enqueued.streams, outcome=record.status)
     if enqueued.streams:
         return await answer_followed(request, record, -1, enqueued.notices)
     return to_json(record_to_response(record), notice_header(enqueued.notices))
@@ -133,7 +135,7 @@ async def answer_followed(
         async for frame in frames:
             for piece in in_pieces(view.frames(frame)):
                 await response.write(piece)
-    request[FINISHED] = True
+    request[STATE].finished = True
     await response.write_eof()
     return response
 

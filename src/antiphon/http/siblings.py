@@ -17,7 +17,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from antiphon.errors import NotFound
-from antiphon.http.middlewares import REQUEST_ID
+from antiphon.http.middlewares import STATE
 
 # Marks a request that another process sent here: it is answered by this one alone.
 FROM_SIBLING = "antiphon-from-worker"
@@ -124,7 +124,7 @@ async def _sent(
     headers = _of_message(request.headers)
     headers[FROM_SIBLING] = "1"
     # One id in the logs of both.
-    headers["x-request-id"] = request[REQUEST_ID]
+    headers["x-request-id"] = request[STATE].id
     timeout = aiohttp.ClientTimeout(total=None)
     url = URL(f"http://sibling{path or request.rel_url.raw_path_qs}", encoded=True)
     if isinstance(body, bytes) or body is None:

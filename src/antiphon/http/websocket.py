@@ -19,7 +19,7 @@ from antiphon.gateway.run_summary import run_summary
 from antiphon.gateway.sinks import EncodedSink
 from antiphon.http.app_keys import GATEWAY, LIMITS, TRANSPORT
 from antiphon.http.bodies import with_deployment
-from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID, owner_of_key
+from antiphon.http.middlewares import OWNER, STATE, owner_of_key
 from antiphon.http.rate_headers import rate_headers
 from antiphon.logs import log
 from antiphon.transport import MessageStream, Socket
@@ -211,7 +211,7 @@ class Connection:
         finally:
             log(
                 "request",
-                request_id=self._request[REQUEST_ID],
+                request_id=self._request[STATE].id,
                 method="WEBSOCKET",
                 path=self._request.path,
                 status=status,
@@ -245,7 +245,7 @@ class Connection:
                 self._request.transport.abort()
             raise
         except Exception as bug:
-            log("bug", level=logging.ERROR, exc_info=bug, request_id=self._request[REQUEST_ID])
+            log("bug", level=logging.ERROR, exc_info=bug, request_id=self._request[STATE].id)
             failed = EngineError(BUG, code="internal_error")
         logged["error"] = failed.code or failed.kind
         if not begun:
@@ -255,7 +255,7 @@ class Connection:
     def _refuse_large(self) -> None:
         """Nothing is sent after this: what follows such a message cannot be read."""
         error = BodyTooLarge(f"The message is larger than {counted(self._limits.max_body_bytes, 'byte')}.")
-        self._request[LOGGED]["error"] = error.code
+        self._request[STATE].logged["error"] = error.code
         self._send_error(error)
         self._stream.end()
 

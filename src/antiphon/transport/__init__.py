@@ -17,6 +17,7 @@ from antiphon.transport.connections import (
     Runner,
     SlowBody,
     cut_off,
+    reads_whole,
 )
 from antiphon.transport.interfaces import (
     Answer,
@@ -60,5 +61,6 @@ __all__ = [
     "cut_off",
     "make_session",
     "next_piece",
+    "reads_whole",
     "transport_of",
 ]

@@ -10,13 +10,15 @@ import logging
 import socket
 import struct
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from aiohttp import EMPTY_PAYLOAD, HttpVersion10, HttpVersion11, StreamReader, web
 
 from antiphon.logs import log
+from antiphon.transport.watched import Watched
 
 AnswerError = Callable[[web.BaseRequest, BaseException | None], web.Response]
+Middleware = TypeVar("Middleware", bound=Callable[..., Any])
 
 
 class BadRequest(Exception):
@@ -69,8 +71,6 @@ LINGER = 10.0
 # How many clients may wait for their connection to be accepted, as far as the system allows. With aiohttp's 128, some of 250 a
 # second were dropped while the core was busy.
 BACKLOG = 4096
-# How often it is looked whether a client reads, in the time that it has.
-LOOKS = 8
 
 # How the head of a request ends.
 HEAD_ENDS = (b"\r\n\r\n", b"\n\n")
@@ -90,6 +90,13 @@ def cut_off(transport: asyncio.Transport, started: web.StreamResponse) -> None:
     transport.abort()
 
 
+def reads_whole(middleware: Middleware) -> Middleware:
+    """Marks a middleware that gets the body of a request by `read()`, if at all. With any other one among the middlewares, no
+    request is answered without aiohttp's parser."""
+    middleware.reads_whole = True  # type: ignore[attr-defined]
+    return middleware
+
+
 class ConnectionOptions(NamedTuple):
     # Seconds from the connection, or from the first byte of a later request, to the end of the request's headers.
     head_timeout: float
@@ -104,17 +111,21 @@ class ConnectionOptions(NamedTuple):
     linger: float = LINGER
     # Whether this request may have a body of any size, for its handler reads it piece by piece.
     takes_any_size: Callable[[web.BaseRequest], bool] = lambda request: False
+    # Where most requests go: a transport may answer POSTs there without aiohttp's router, parser and tasks. Their handlers get
+    # the body by `read()`, and in no other way.
+    direct_paths: frozenset[str] = frozenset()
 
 
 class Runner(web.AppRunner):
     """aiohttp's, with our connections."""
 
-    def __init__(self, app: web.Application, options: ConnectionOptions, **more: Any) -> None:
+    def __init__(self, app: web.Application, options: ConnectionOptions, wrap: "WrapServer | None" = None, **more: Any) -> None:
         super().__init__(app, **more)
         self._options = options
+        self._wrap = wrap or wrap_server
 
     async def _make_server(self) -> web.Server:
-        return Server(await super()._make_server(), self._options)
+        return self._wrap(await super()._make_server(), self.app, self._options)
 
 
 class Server(web.Server):
@@ -154,6 +165,14 @@ class Server(web.Server):
         return answer
 
 
+# aiohttp's server of an application → ours.
+WrapServer = Callable[[web.Server, web.Application, ConnectionOptions], Server]
+
+
+def wrap_server(server: web.Server, app: web.Application, options: ConnectionOptions) -> Server:
+    return Server(server, options)
+
+
 def _check_head(request: web.BaseRequest, connection: "Connection") -> None:
     """Before anything asks the client to continue."""
     if connection.unknown_version:
@@ -164,31 +183,30 @@ def _check_head(request: web.BaseRequest, connection: "Connection") -> None:
         raise web.HTTPRequestEntityTooLarge(request.client_max_size, length)
 
 
-class Connection(web.RequestHandler):
+class Connection(Watched, web.RequestHandler):
     """It waits for the head of a request, then for its body, and then for nothing: one timer is enough. Another one runs while
     the client does not read."""
 
     __slots__ = (
-        "_answered", "_bodiless", "_body", "_call_at", "_deadline", "_handling", "_heard_at", "_last", "_more", "_now",
-        "_options", "_refused", "_timer", "_timer_ends", "_unread", "unknown_version",
+        "_answered", "_bodiless", "_body", "_call_at", "_deadline", "_handling", "_head_within", "_heard_at", "_last", "_more",
+        "_now", "_options", "_refused", "_timer", "_timer_ends", "_unread", "unknown_version",
     )  # fmt: skip
 
-    def __init__(self, server: Server, options: ConnectionOptions) -> None:
+    def __init__(
+        self, server: Server, options: ConnectionOptions, head_within: float | None = None, *, answered: bool = False
+    ) -> None:
+        """Where it follows another protocol on the same socket. `head_within`: seconds that are left for the head of the first
+        request. `answered`: whether one was answered before."""
         loop = asyncio.get_running_loop()
         super().__init__(server, loop=loop, access_log=None, lingering_time=options.linger)  # type: ignore[arg-type]
         self._options = options
-        self._now, self._call_at = loop.time, loop.call_at
-        # When what is awaited is too late. 0: nothing is awaited.
-        self._deadline = 0.0
-        # It may end before the deadline, and is set again then.
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ends = 0.0
+        self._begin_watch(loop)
         # The request that is about to be handled is in a version of HTTP that is not spoken here.
         self.unknown_version = False
-        self._unread: asyncio.TimerHandle | None = None
         self._handling = False
         # Something was written, or is about to be.
-        self._answered = False
+        self._answered = answered
+        self._head_within = options.head_timeout if head_within is None else head_within
         # The body of the request that is being handled, until all of it is there.
         self._body: StreamReader | None = None
         # When the last bytes came. 0: none have come yet.
@@ -206,7 +224,7 @@ class Connection(web.RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._await(self._options.head_timeout)
+        self._await(self._head_within)
 
     def begin(self, body: StreamReader) -> None:
         """The head of a request is complete."""
@@ -243,9 +261,7 @@ class Connection(web.RequestHandler):
             self._await(self._options.head_timeout)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._await_nothing()
-        self._stop_timer()
-        self._is_read()
+        self._end_watch()
         super().connection_lost(exc)
 
     def _watch_body(self, body: StreamReader) -> None:
@@ -283,66 +299,14 @@ class Connection(web.RequestHandler):
     def pause_writing(self) -> None:
         """Called when more is buffered than the client reads."""
         super().pause_writing()
-        transport = self.transport
-        if transport is not None:
-            self._await_reader(transport)
+        if self.transport is not None:
+            self._await_reader(self.transport, self._options.send_timeout)
 
     def resume_writing(self) -> None:
         super().resume_writing()
         self._is_read()
 
-    def _await_reader(self, transport: asyncio.Transport) -> None:
-        self._look_again(transport, transport.get_write_buffer_size(), LOOKS)
-
-    def _look_again(self, transport: asyncio.Transport, waiting: int, looks: int) -> None:
-        seconds = self._options.send_timeout / LOOKS
-        self._unread = asyncio.get_running_loop().call_later(seconds, self._look, transport, waiting, looks)
-
-    def _look(self, transport: asyncio.Transport, waiting: int, looks: int) -> None:
-        """A client that reads slowly gets all of a large answer. `waiting`: the bytes that were buffered at the last look; the
-        end of an answer may have been added since. `looks`: how many are left until it counts as one that does not read."""
-        buffered = transport.get_write_buffer_size()
-        looks = LOOKS if buffered < waiting else looks - 1
-        if looks:
-            self._look_again(transport, buffered, looks)
-        else:
-            # A transport that is only closed waits for its buffer to be read, however long that takes.
-            transport.abort()
-
-    def _is_read(self) -> None:
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = None
-
-    # ---- the timer ---------------------------------------------------------------------------------------------------
-
-    def _await(self, seconds: float) -> None:
-        """A timer that runs already is left alone if it ends before the deadline: to make one for each request and cancel it
-        cost 3 % of HTTP."""
-        self._deadline = self._now() + seconds
-        if self._timer is None or self._timer_ends > self._deadline:
-            self._set_timer()
-
-    def _await_nothing(self) -> None:
-        self._deadline = 0.0
-
-    def _set_timer(self) -> None:
-        self._stop_timer()
-        self._timer_ends = self._deadline
-        self._timer = self._call_at(self._deadline, self._timer_ended)
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _timer_ended(self) -> None:
-        self._timer = None
-        if self._deadline > self._now():
-            self._set_timer()
-        elif self._deadline:
-            self._deadline = 0.0
-            self._too_late()
+    # ---- the deadline ---------------------------------------------------------------------------------------------------
 
     def _too_late(self) -> None:
         if self._body is None:

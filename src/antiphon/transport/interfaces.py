@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 import aiohttp
 from aiohttp import web
 
+from antiphon.transport.connections import WrapServer
 from antiphon.transport.websocket import Socket
 
 # Above this many buffered bytes the engine should pause. It is asyncio's own limit for a socket.
@@ -140,3 +141,4 @@ class Transport:
     open_endpoint: Callable[[aiohttp.ClientSession, EndpointOptions], Endpoint]
     open_events: Callable[[web.Request, web.StreamResponse], AbstractAsyncContextManager[EventStream]]
     open_messages: Callable[[web.Request, Socket], AbstractAsyncContextManager[MessageStream]]
+    wrap_server: WrapServer

@@ -8,10 +8,22 @@ from typing import Any
 NEEDED: Mapping[str, Sequence[str]] = {
     "aiohttp.http_parser.DeflateBuffer": ("feed_data", "feed_eof"),
     "aiohttp.http_writer.StreamWriter": ("transport", "chunked", "drain", "_eof"),
+    "aiohttp.http_writer._serialize_headers": (),
+    "aiohttp.http_parser.RawRequestMessage": (),
+    "aiohttp.helpers.rfc822_formatted_time": (),
+    "aiohttp.base_protocol.BaseProtocol": ("_drain_helper",),
+    "aiohttp.tcp_helpers.tcp_keepalive": (),
+    "aiohttp.web_request.Request": ("_match_info", "_read_bytes"),
+    "aiohttp.web_response.Response": (
+        *("_body", "_chunked", "_compression", "_cookies", "_keep_alive", "_must_be_empty_body", "_payload_writer", "_req"),
+    ),
 }
 # Attributes that only instances have: they are looked for in the code of `__init__`.
 NEEDED_OF_INSTANCES: Mapping[str, Sequence[str]] = {
     "aiohttp.http_writer.StreamWriter": ("_headers_buf", "_headers_written"),
+    "aiohttp.base_protocol.BaseProtocol": ("_paused",),
+    "aiohttp.web_request.BaseRequest": ("_payload_writer", "_protocol"),
+    "aiohttp.web_app.Application": ("_client_max_size",),
 }
 
 

@@ -9,18 +9,37 @@ from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import StreamWriter
 
+from antiphon.transport.fast.direct import DirectRequest, prepare
 from antiphon.transport.interfaces import HIGH_WATER
 from antiphon.transport.websocket import Socket
 
 TEXT_FRAME = 0x81
 
 
-@asynccontextmanager
-async def open_events(request: web.Request, response: web.StreamResponse) -> AsyncIterator["FastEventStream"]:
-    writer = await response.prepare(request)
-    assert isinstance(writer, StreamWriter)
-    yield FastEventStream(writer)
-    await response.write_eof()
+class open_events:
+    """A stream of events as the body of a response."""
+
+    __slots__ = ("_request", "_response")
+
+    def __init__(self, request: web.Request, response: web.StreamResponse) -> None:
+        self._request = request
+        self._response = response
+
+    async def __aenter__(self) -> "FastEventStream":
+        request, response = self._request, self._response
+        if isinstance(request, DirectRequest):
+            return FastEventStream(await prepare(request, response))
+        writer = await response.prepare(request)
+        assert isinstance(writer, StreamWriter)
+        return FastEventStream(writer)
+
+    async def __aexit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is None:
+            await self._response.write_eof()
+        elif isinstance(self._request, DirectRequest):
+            # The head may still wait for the first events. What follows the error expects it to be sent.
+            with suppress(ConnectionError):
+                self._request.writer.send_headers()
 
 
 def _descriptor(transport: asyncio.BaseTransport) -> int | None:

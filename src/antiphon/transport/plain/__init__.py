@@ -2,8 +2,9 @@
 
 import aiohttp
 
+from antiphon.transport.connections import wrap_server
 from antiphon.transport.interfaces import Transport
 from antiphon.transport.plain.client import open_endpoint
 from antiphon.transport.plain.server import open_events, open_messages
 
-PLAIN = Transport("plain", aiohttp.TCPConnector, open_endpoint, open_events, open_messages)
+PLAIN = Transport("plain", aiohttp.TCPConnector, open_endpoint, open_events, open_messages, wrap_server)

@@ -1,0 +1,376 @@
+"""Plain requests past aiohttp's machinery.
+
+A connection begins as a `DirectConnection`. It answers the POSTs that the gateway lives on, if there is nothing unusual about
+them: the same handler, with the same kind of request, in one task. Whatever else comes, and be it half of a head, the socket is
+handed over to one of aiohttp's connections for good. So everything odd is answered where it always was.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from aiohttp import EMPTY_PAYLOAD, HttpVersion11, web
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.helpers import rfc822_formatted_time
+from aiohttp.http import RawRequestMessage, StreamWriter
+from aiohttp.http_writer import _serialize_headers as serialize_headers
+from aiohttp.tcp_helpers import tcp_keepalive
+from yarl import URL
+
+from antiphon.logs import log
+from antiphon.transport.connections import Connection, ConnectionOptions, Server, SlowBody
+from antiphon.transport.fast.plain_heads import read_head
+from antiphon.transport.watched import Watched
+
+# Seconds that an idle connection is kept. It is aiohttp's own limit.
+KEEP_ALIVE = 3630.0
+# So many bytes that follow a request are kept until it has been answered; then the client has to wait.
+MOST_AHEAD = 64 * 1024
+
+
+class DirectRoute(NamedTuple):
+    path: str
+    url: URL
+    # Shared by all requests: it has no parts of the path.
+    match: web.UrlMappingMatchInfo
+    # The handler with the middlewares around it.
+    handle: Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class DirectServer(Server):
+    """Its connections begin as direct ones."""
+
+    def __init__(self, server: web.Server, app: web.Application, options: ConnectionOptions) -> None:
+        super().__init__(server, options)
+        self.options = options
+        self.largest_body: int = app._client_max_size
+        self.before_head = tuple(app.on_response_prepare)
+        # By their request line.
+        self.routes = {f"POST {each.path} HTTP/1.1".encode(): each for each in _direct_routes(app, options.direct_paths)}
+
+    def __call__(self) -> "DirectConnection":  # type: ignore[override]
+        return DirectConnection(self)
+
+
+def _direct_routes(app: web.Application, paths: frozenset[str]) -> list[DirectRoute]:
+    found: list[DirectRoute] = []
+    if not all(getattr(middleware, "reads_whole", False) for middleware in app.middlewares):
+        return found
+    for route in app.router.routes():
+        resource = route.resource
+        if route.method == "POST" and resource is not None and resource.canonical in paths:
+            match = web.UrlMappingMatchInfo({}, route)
+            match.add_app(app)
+            match.freeze()
+            handle: Any = route.handler
+            for middleware in reversed(app.middlewares):
+                handle = partial(middleware, handler=handle)
+            found.append(DirectRoute(resource.canonical, URL(resource.canonical), match, handle))
+    return found
+
+
+class DirectRequest(web.Request):
+    """An ordinary request, whose body is collected by its connection."""
+
+    _protocol: "DirectConnection"  # type: ignore[assignment]
+
+    async def read(self) -> bytes:
+        if self._read_bytes is None:
+            self._read_bytes = await self._protocol.body()
+        return self._read_bytes
+
+    @property
+    def body_exists(self) -> bool:
+        return True
+
+    @property
+    def can_read_body(self) -> bool:
+        return self._read_bytes is None
+
+
+async def prepare(request: DirectRequest, response: web.StreamResponse) -> StreamWriter:
+    """Does what `response.prepare(request)` does for a body without a length, and leaves the head to be sent with what follows
+    it."""
+    writer = request._payload_writer
+    assert isinstance(writer, StreamWriter)
+    response._req, response._payload_writer, response._keep_alive = request, writer, True
+    response._must_be_empty_body = False
+    response.headers["Transfer-Encoding"] = "chunked"
+    writer.chunked = True
+    writer._headers_buf = await _head(request, response)
+    return writer
+
+
+async def _head(request: DirectRequest, response: web.StreamResponse) -> bytes:
+    headers = response._headers
+    headers["Date"] = rfc822_formatted_time()
+    for add_headers in request._protocol.server.before_head:
+        await add_headers(request, response)
+    return serialize_headers(f"HTTP/1.1 {response._status} {response._reason}", headers)
+
+
+def _is_whole(response: web.StreamResponse) -> bool:
+    """Whether nothing but its head and its body are to be sent. Anything else is left to aiohttp's code."""
+    return (
+        type(response) is web.Response
+        and type(response._body) is bytes
+        and response._payload_writer is None
+        and response._keep_alive is None
+        and response._cookies is None
+        and not response._chunked
+        and not response._compression
+        and "Content-Length" not in response._headers
+    )
+
+
+class DirectConnection(Watched, BaseProtocol):
+    __slots__ = (
+        "_ahead", "_answered", "_call_at", "_closing", "_deadline", "_failed", "_heard_at", "_missing", "_now", "_pieces",
+        "_reader", "_task_handler", "_timer", "_timer_ends", "_unread", "peername", "server", "sockname", "ssl_context",
+    )  # fmt: skip
+
+    def __init__(self, server: DirectServer) -> None:
+        loop = asyncio.get_running_loop()
+        super().__init__(loop)
+        self._begin_watch(loop)
+        self.server = server
+        # The request that is being answered. aiohttp's server knows it by this name.
+        self._task_handler: asyncio.Task[None] | None = None
+        # So many bytes of its body have not come yet.
+        self._missing = 0
+        # Those that have, if some are missing. None: nobody reads them.
+        self._pieces: list[bytes] | None = None
+        # Waits for the rest of the body.
+        self._reader: asyncio.Future[None] | None = None
+        # Why the rest will not come.
+        self._failed: Exception | None = None
+        # When the last bytes of a body came.
+        self._heard_at = 0.0
+        # What followed the request.
+        self._ahead = b""
+        # A request has been answered, or is about to be.
+        self._answered = False
+        # No other request is answered.
+        self._closing = False
+
+    # ---- what arrives ------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        assert self.transport is not None
+        # A client that vanishes without a word is found out by the system.
+        tcp_keepalive(self.transport)
+        # Each request has these.
+        self.ssl_context = transport.get_extra_info("sslcontext")
+        self.peername, self.sockname = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        self.server.connection_made(self, self.transport)  # type: ignore[arg-type]
+        self._await(self.server.options.head_timeout)
+
+    def data_received(self, data: bytes) -> None:
+        if self._missing:
+            self._take_body(data)
+        elif self._task_handler is not None:
+            self._keep(data)
+        elif not self._closing:
+            self._begin(data)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._end_watch()
+        self._closing = True
+        self.server.connection_lost(self, exc)  # type: ignore[arg-type]
+        super().connection_lost(exc)
+        if self._task_handler is not None:
+            self._task_handler.cancel()
+
+    def _begin(self, data: bytes) -> None:
+        """Something begins that should be a request."""
+        line_end = data.find(b"\r\n")
+        route = self.server.routes.get(data[:line_end])
+        head = read_head(data, line_end + 2) if route is not None else None
+        if route is None or head is None or not 0 < head[1] <= self.server.largest_body:
+            self._hand_over(data)
+            return
+        self._answered = True
+        self.server.requests_count += 1
+        headers, length, start = head
+        message = RawRequestMessage("POST", route.path, HttpVersion11, headers, (), False, None, False, False, route.url)
+        request = DirectRequest(
+            message,
+            EMPTY_PAYLOAD,
+            self,  # type: ignore[arg-type]
+            StreamWriter(self, self._loop),
+            None,  # type: ignore[arg-type]
+            self._loop,
+            client_max_size=self.server.largest_body,
+        )
+        request._match_info = route.match
+        body = data[start : start + length]
+        self._missing = length - len(body)
+        if self._missing:
+            self._pieces, self._heard_at = [body], self._now()
+            self._await(self.server.options.body_timeout)
+        else:
+            request._read_bytes = body
+            self._ahead = data[start + length :]
+            self._await_nothing()
+        self._task_handler = self._loop.create_task(self._serve(request, route))
+
+    def _take_body(self, data: bytes) -> None:
+        piece = data[: self._missing]
+        self._missing -= len(piece)
+        if self._pieces is not None:
+            self._pieces.append(piece)
+            self._heard_at = self._now()
+        if self._missing:
+            return
+        self._ahead = data[len(piece) :]
+        if self._task_handler is None:
+            # It has been answered without its body.
+            self._next()
+            return
+        self._await_nothing()
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    async def body(self) -> bytes:
+        """Of the request that is being answered. Raises SlowBody."""
+        if self._missing and self._failed is None:
+            self._reader = self._loop.create_future()
+            await self._reader
+        if self._failed is not None:
+            raise self._failed
+        pieces, self._pieces = self._pieces or [], None
+        return b"".join(pieces)
+
+    def _keep(self, data: bytes) -> None:
+        """What follows a request waits for its answer."""
+        self._ahead += data
+        if len(self._ahead) > MOST_AHEAD and self.transport is not None:
+            self.transport.pause_reading()
+
+    def _hand_over(self, data: bytes) -> None:
+        """From here on, aiohttp has the socket."""
+        transport, server = self.transport, self.server
+        if transport is None:
+            return
+        # The first head has been awaited since the connection was made.
+        left = self._deadline - self._now() if not self._answered else server.options.head_timeout
+        self._end_watch()
+        self._closing = True
+        self.transport = None
+        server.connection_lost(self)  # type: ignore[arg-type]
+        connection = Connection(server, server.options, left, answered=self._answered)
+        transport.set_protocol(connection)
+        connection.connection_made(transport)
+        if self._paused:
+            connection.pause_writing()
+        connection.data_received(data)
+
+    # ---- the answer --------------------------------------------------------------------------------------------------
+
+    async def _serve(self, request: DirectRequest, route: DirectRoute) -> None:
+        keeps = False
+        try:
+            keeps = await self._answer(request, await route.handle(request))
+        except ConnectionError:
+            # The client is gone.
+            pass
+        except Exception as bug:
+            log("connection_failed", level=logging.ERROR, exc_info=bug)
+        finally:
+            self._task_handler = self._reader = self._pieces = None
+            self._end(keeps)
+
+    async def _answer(self, request: DirectRequest, response: web.StreamResponse) -> bool:
+        """Whether another request may follow."""
+        if not _is_whole(response):
+            # Of a stream only its end is left to be sent, if anything.
+            await response.prepare(request)
+            await response.write_eof()
+            return response._keep_alive is True
+        body = response._body
+        assert isinstance(body, bytes)
+        response._headers["Content-Length"] = str(len(body))
+        head = await _head(request, response)
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            raise ConnectionResetError("The client is gone.")
+        transport.write(head + body)
+        if self._paused:
+            await self._drain_helper()
+        return True
+
+    def _end(self, keeps: bool) -> None:
+        """The request has been answered."""
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return
+        if not keeps or self._closing or self._failed is not None:
+            self._closing = True
+            transport.close()
+        elif self._missing:
+            # The client still sends it, and would lose the answer in a reset.
+            self._await(self.server.options.linger)
+        else:
+            self._next()
+
+    def _next(self) -> None:
+        if not self._ahead:
+            self._await(KEEP_ALIVE)
+            return
+        data, self._ahead = self._ahead, b""
+        if self.transport is not None and not self.transport.is_reading():
+            self.transport.resume_reading()
+        self._await_nothing()
+        self._begin(data)
+
+    # ---- deadlines ---------------------------------------------------------------------------------------------------
+
+    def _too_late(self) -> None:
+        if not self._missing or self._pieces is None:
+            # No request has come for too long, or the rest of a body that nobody reads.
+            self.force_close()
+        elif (left := self._heard_at + self.server.options.body_timeout - self._now()) > 0:
+            self._await(left)
+        else:
+            self._fail_body(SlowBody())
+
+    def _fail_body(self, error: Exception) -> None:
+        """Who reads it gets the error. Nothing can follow on this connection."""
+        self._failed = error
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    def pause_writing(self) -> None:
+        """Called when more is buffered than the client reads."""
+        super().pause_writing()
+        if self.transport is not None:
+            self._await_reader(self.transport, self.server.options.send_timeout)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._is_read()
+
+    # ---- the end, as aiohttp's server asks for it --------------------------------------------------------------------
+
+    def close(self) -> None:
+        """After the answer that is being sent."""
+        self._closing = True
+
+    def force_close(self) -> None:
+        self._closing = True
+        if self.transport is not None:
+            self.transport.close()
+
+    async def shutdown(self, timeout: float | None = 15.0) -> None:  # noqa: ASYNC109 (aiohttp's name)
+        """What is being answered may end within so many seconds; then no body is awaited any more, and it may end once more."""
+        self._closing = True
+        if (task := self._task_handler) is not None:
+            await asyncio.wait({task}, timeout=timeout)
+            if not task.done():
+                self._fail_body(ConnectionResetError("The gateway is stopping."))
+                await asyncio.wait({task}, timeout=timeout)
+            task.cancel()
+        self.force_close()
