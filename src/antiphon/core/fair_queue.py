@@ -10,7 +10,7 @@ takes: it is never refused, and takes no room in the queue. One that returns had
 like a patient one, but comes before all others. `own_places` keeps the other places free for other owners.
 """
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
@@ -36,7 +36,8 @@ class FairQueue(Generic[T]):
         self._most_waiting = most_waiting
         # Whose each one is that has a place, and since when it has it.
         self._running: dict[T, tuple[str, float]] = {}
-        self._running_of: Counter[str] = Counter()
+        # How many places each owner has, where that is limited.
+        self._running_of: dict[str, int] = {}
         # By owner, in the order of their turns: its tickets, and whether each is patient.
         self._waiting: OrderedDict[str, dict[T, bool]] = OrderedDict()
         self._owners: dict[T, str] = {}
@@ -75,7 +76,12 @@ class FairQueue(Generic[T]):
 
     def enter(self, ticket: T, owner: str, now: float, *, patient: bool = False, returns: bool = False) -> T | None:
         """Returns the ticket that has lost its place in the queue to this one, if any. One that is in it stays where it is."""
-        if ticket in self._running or ticket in self._owners or ticket in self._returning:
+        running = self._running
+        if ticket in running or ticket in self._owners or ticket in self._returning:
+            return None
+        if self.places is None and self._own_places is None:
+            # Mostly nothing is limited.
+            running[ticket] = (owner, now)
             return None
         if not self.is_full and self._may_run(owner):
             self._run(ticket, owner, now)
@@ -89,11 +95,12 @@ class FairQueue(Generic[T]):
         return displaced
 
     def _may_run(self, owner: str) -> bool:
-        return self._own_places is None or self._running_of[owner] < self._own_places
+        return self._own_places is None or self._running_of.get(owner, 0) < self._own_places
 
     def _run(self, ticket: T, owner: str, now: float) -> None:
         self._running[ticket] = (owner, now)
-        self._running_of[owner] += 1
+        if self._own_places is not None:
+            self._running_of[owner] = self._running_of.get(owner, 0) + 1
 
     def _make_room(self, owner: str, now: float) -> T:
         own = _impatient(self._waiting.get(owner, {}))
@@ -106,15 +113,18 @@ class FairQueue(Generic[T]):
         return newest
 
     def leave(self, ticket: T, now: float) -> list[T]:
-        self._stop_waiting(ticket)
-        if ticket not in self._running:
+        if self._owners or self._returning:
+            self._stop_waiting(ticket)
+        used = self._running.pop(ticket, None)
+        if used is None:
             return []
-        owner, began = self._running.pop(ticket)
-        self._running_of[owner] -= 1
-        if not self._running_of[owner]:
-            del self._running_of[owner]
+        owner, began = used
+        if self._own_places is not None:
+            self._running_of[owner] -= 1
+            if not self._running_of[owner]:
+                del self._running_of[owner]
         self._use = now - began if self._use is None else (1 - NEWEST) * self._use + NEWEST * (now - began)
-        return self._fill(now)
+        return self._fill(now) if self._waiting or self._returning else []
 
     def resize(self, places: int | None, most_waiting: int, now: float) -> list[T]:
         """From now on. Nobody who has a place loses it. Returns the tickets that have got one by this."""
@@ -123,8 +133,6 @@ class FairQueue(Generic[T]):
 
     def _fill(self, now: float) -> list[T]:
         begun: list[T] = []
-        if not self._waiting and not self._returning:
-            return begun
         while not self.is_full and (following := self._next_returning() or self._next_waiting()) is not None:
             ticket, owner = following
             self._stop_waiting(ticket)
