@@ -98,23 +98,20 @@ class Observer:
 CALLS = tuple(name for name in vars(Observer) if not name.startswith("_") and name != "wanted")
 
 # The events before the first one of the output, and after the last.
-WITHOUT_OUTPUT = (
-    events.ResponseCreated,
-    events.ResponseQueued,
-    events.ResponseInProgress,
-    events.ResponseCompleted,
-    events.ResponseIncomplete,
-    events.ResponseFailed,
+WITHOUT_OUTPUT = frozenset(
+    {
+        events.ResponseCreated,
+        events.ResponseQueued,
+        events.ResponseInProgress,
+        events.ResponseCompleted,
+        events.ResponseIncomplete,
+        events.ResponseFailed,
+    }
 )
 
 
 def has_output(emitted: Sequence[AnyEvent]) -> bool:
-    return not all(isinstance(event, WITHOUT_OUTPUT) for event in emitted)
-
-
-def wanting(observers: Sequence[Observer], name: str) -> list[Observer]:
-    """Those that want this call: the others shall cost nothing where it is made for every delta."""
-    return [observer for observer in observers if name in observer.wanted]
+    return not WITHOUT_OUTPUT.issuperset(map(type, emitted))
 
 
 class RunObservers:
@@ -127,16 +124,20 @@ class RunObservers:
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._all = list(observers)
-        # Who gets every piece of the engine's body, and who wants every event.
+        # Who gets every piece of the engine's body, and who wants every event: the others shall cost nothing there.
         self._receivers: dict[Observer, Receiver] = {}
-        for observer in wanting(observers, "receiver"):
-            try:
-                if (receiver := observer.receiver()) is not None:
-                    self._receivers[observer] = receiver
-            except Exception as bug:
-                log_bug(observer, bug)
+        self._watchers: list[Observer] = []
+        for observer in observers:
+            wanted = observer.wanted
+            if "events" in wanted:
+                self._watchers.append(observer)
+            if "receiver" in wanted:
+                try:
+                    if (receiver := observer.receiver()) is not None:
+                        self._receivers[observer] = receiver
+                except Exception as bug:
+                    log_bug(observer, bug)
         self.receivers = list(self._receivers.values())
-        self._watchers = wanting(observers, "events")
         # By the loop's clock: when there was the first of the output.
         self.first_output: float | None = None
         # Somebody has to see the next events: most runs have nobody after the first of the output.
@@ -144,7 +145,7 @@ class RunObservers:
         # An engine was asked, and its answer is not at its end.
         self._is_asking = False
         # The calls of tools that run now, by their ids.
-        self._tools: dict[str, ToolCall] = {}
+        self._tools: dict[str, ToolCall] | None = None
 
     @property
     def engine_only(self) -> list[Observer]:
@@ -170,6 +171,7 @@ class RunObservers:
 
     async def watch_tool(self, call: ToolCall, run: Callable[[ToolCall], Awaitable[ToolResult]]) -> ToolResult:
         """Runs the call, and waits for what comes of it."""
+        self._tools = self._tools or {}
         self._tools[call.id] = call
         self._tell("tool_started", call)
         result: ToolResult | None = None
@@ -180,13 +182,16 @@ class RunObservers:
             self._end_tool(call, result)
 
     def _end_tool(self, call: ToolCall, result: ToolResult | None) -> None:
-        if self._tools.pop(call.id, None) is not None:
+        if self._tools and self._tools.pop(call.id, None) is not None:
             self._tell("tool_ended", call, result)
 
     def see(self, emitted: Sequence[AnyEvent]) -> None:
         """Events that are about to be written, if one is to `look` at them."""
-        if self._watchers:
-            tell(self._watchers, "events", emitted, failed=self._forget)
+        for observer in tuple(self._watchers):
+            try:
+                observer.events(emitted)
+            except Exception as bug:
+                self._forget(observer, bug)
         if self.first_output is None and has_output(emitted):
             # Once: no later event looks at the clock.
             self.first_output = asyncio.get_running_loop().time()
@@ -195,17 +200,25 @@ class RunObservers:
 
     def end(self, response: Response, error: ApiError | None) -> None:
         """`error`: with which the response failed."""
-        self._cut_off(error)
+        if self._is_asking or self._tools:
+            self._cut_off(error)
         tell(self._leave(), "ended", response)
 
     def drop(self, error: ApiError | None) -> None:
         """None: the client is gone."""
+        if not self._all:
+            # The end has been told.
+            return
         self._cut_off(error)
         tell(self._leave(), "dropped", error)
 
     def _tell(self, what: str, *arguments: Any) -> None:
-        if self._all:
-            tell(self._all, what, *arguments, failed=self._forget)
+        for observer in tuple(self._all):
+            if what in observer.wanted:
+                try:
+                    getattr(observer, what)(*arguments)
+                except Exception as bug:
+                    self._forget(observer, bug)
 
     def _cut_off(self, error: ApiError | None) -> None:
         """An engine that was given up before it answered has not answered well. Tools that still run are stopped."""
@@ -235,17 +248,14 @@ def log_bug(observer: Observer, bug: Exception) -> None:
     log("bug", level=logging.ERROR, exc_info=bug, observer=type(observer).__name__)
 
 
-def tell(
-    observers: Sequence[Observer], what: str, *arguments: Any, failed: Callable[[Observer, Exception], None] = log_bug
-) -> None:
+def tell(observers: Sequence[Observer], what: str, *arguments: Any) -> None:
     """Calls this method of each. By its name: a function for each call would cost more than most observers do."""
-    for observer in tuple(observers):
-        if what not in observer.wanted:
-            continue
-        try:
-            getattr(observer, what)(*arguments)
-        except Exception as bug:
-            failed(observer, bug)
+    for observer in observers:
+        if what in observer.wanted:
+            try:
+                getattr(observer, what)(*arguments)
+            except Exception as bug:
+                log_bug(observer, bug)
 
 
 class EngineOnly(Observer):
@@ -276,7 +286,8 @@ def make_observers(makers: Sequence[MakeObserver], arrival: Arrival) -> list[Obs
     made = []
     for make in makers:
         try:
-            made.append(make(arrival))
+            if (observer := make(arrival)) is not None:
+                made.append(observer)
         except Exception as bug:
             log("bug", level=logging.ERROR, exc_info=bug)
-    return [observer for observer in made if observer is not None]
+    return made
