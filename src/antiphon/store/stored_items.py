@@ -43,8 +43,13 @@ def item_ids(*lists: bytes) -> list[str]:
     """The ids by which the items of these JSON lists can be found, each once. A list that cannot be read has none."""
     ids: dict[str, None] = {}
     for each in lists:
-        with suppress(*UNREADABLE):
-            ids.update((head.id, None) for head in _to_heads(each) if head.can_be_found)
+        try:
+            heads = _to_heads(each)
+        except UNREADABLE:
+            continue
+        for head in heads:
+            if head.can_be_found:
+                ids[head.id] = None
     return list(ids)
 
 
