@@ -57,7 +57,9 @@ def whole_ids(*lists: Iterable[Item]) -> set[str]:
 
 def unresolved(history: Sequence[Item], own: Sequence[Item]) -> list[str]:
     """The ids that the request's own items stand for, and that are neither there nor in the history, each once."""
-    wanted = dict.fromkeys(id for item in own if (id := stands_for(item)) is not None)
+    # Not by `_has_type_of_its_own`: a call for each of hundreds of items.
+    stand_ins = [item for item in own if not isinstance(kind := item.get("type"), str) or kind in STAND_INS]
+    wanted = dict.fromkeys([id for item in stand_ins if (id := stands_for(item)) is not None]) if stand_ins else ()
     if not wanted:
         return []
     known = whole_ids(history, own)

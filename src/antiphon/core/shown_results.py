@@ -102,8 +102,9 @@ def files_shown(items: Iterable[Item]) -> list[FileSource]:
 
 def ids_without_results(items: Iterable[Item]) -> list[str]:
     """Of calls whose stored items may have what the model read, each once."""
-    ids = (item.get("id") for item in items if _has_result(item) and MEMBER not in item)
-    return list(dict.fromkeys(id for id in ids if isinstance(id, str) and id))
+    # Not by `_has_result`: a call for each of hundreds of items.
+    calls = [item for item in items if isinstance(kind := item.get("type"), str) and kind in MEMBERS and MEMBER not in item]
+    return list(dict.fromkeys([id for item in calls if isinstance(id := item.get("id"), str) and id])) if calls else []
 
 
 def _has_result(item: Item) -> bool:
