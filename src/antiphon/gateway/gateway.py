@@ -93,8 +93,8 @@ class Gateway:
         self.attached: Callable[[str, Collection[str | None]], Sequence[Tool]] = no_tools
         self._running: set[ResponseRun] = set()
         self._closing: set[asyncio.Task[None]] = set()
-        self._idle = asyncio.Event()
-        self._idle.set()
+        # Made by who waits until nothing runs: mostly nobody does.
+        self._idle: asyncio.Event | None = None
 
     @property
     def heartbeat(self) -> float:
@@ -332,12 +332,11 @@ class Gateway:
 
     def started(self, run: ResponseRun) -> None:
         self._running.add(run)
-        self._idle.clear()
         run.recorder.keep_lock()
 
     def ended(self, run: ResponseRun) -> None:
         self._running.discard(run)
-        if not self._running:
+        if self._idle is not None and not self._running:
             self._idle.set()
         run.leave_places()
         if (closing := run.close()) is not None:
@@ -360,9 +359,12 @@ class Gateway:
 
     async def drain(self, within: float) -> None:
         """Lets runs finish for so many seconds, and ends the others with a proper terminal event."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within):
-                await self._idle.wait()
+        if self._running:
+            if self._idle is None or self._idle.is_set():
+                self._idle = asyncio.Event()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within):
+                    await self._idle.wait()
         for run in self._running:
             # Another gateway may take a background response over.
             if not run.in_background:

@@ -120,10 +120,11 @@ class RunObservers:
     One that raises is a bug, which goes to the log. The response goes on without it.
     """
 
-    __slots__ = ("_all", "_is_asking", "_receivers", "_tools", "_watchers", "first_output", "look", "receivers")
+    __slots__ = ("_is_asking", "_receivers", "_tools", "_watchers", "first_output", "listening", "look", "receivers")
 
     def __init__(self, observers: Sequence[Observer]) -> None:
-        self._all = list(observers)
+        # Those who have not been told the end.
+        self.listening = list(observers)
         # Who gets every piece of the engine's body, and who wants every event: the others shall cost nothing there.
         self._receivers: dict[Observer, Receiver] = {}
         self._watchers: list[Observer] = []
@@ -150,7 +151,7 @@ class RunObservers:
     @property
     def engine_only(self) -> list[Observer]:
         """For a part of the response."""
-        return [EngineOnly(observer) for observer in self._all]
+        return [EngineOnly(observer) for observer in self.listening]
 
     def begin(self, response_id: str, request: CreateResponse) -> None:
         self._tell("request", response_id, request)
@@ -206,14 +207,11 @@ class RunObservers:
 
     def drop(self, error: ApiError | None) -> None:
         """None: the client is gone."""
-        if not self._all:
-            # The end has been told.
-            return
         self._cut_off(error)
         tell(self._leave(), "dropped", error)
 
     def _tell(self, what: str, *arguments: Any) -> None:
-        for observer in tuple(self._all):
+        for observer in tuple(self.listening):
             if what in observer.wanted:
                 try:
                     getattr(observer, what)(*arguments)
@@ -229,7 +227,7 @@ class RunObservers:
 
     def _leave(self) -> list[Observer]:
         """Those to whom the end has not been told."""
-        observers, self._all = self._all, []
+        observers, self.listening = self.listening, []
         self.receivers.clear()
         self._receivers.clear()
         self._watchers.clear()
@@ -237,11 +235,11 @@ class RunObservers:
 
     def _forget(self, observer: Observer, bug: Exception) -> None:
         log_bug(observer, bug)
-        for observers in (self._all, self._watchers):
+        for observers in (self.listening, self._watchers):
             if observer in observers:
                 observers.remove(observer)
         # In place: the list is read for each piece.
-        self.receivers[:] = [receiver for each, receiver in self._receivers.items() if each in self._all]
+        self.receivers[:] = [receiver for each, receiver in self._receivers.items() if each in self.listening]
 
 
 def log_bug(observer: Observer, bug: Exception) -> None:

@@ -107,7 +107,7 @@ class ResponseRecorder:
     @property
     def owner(self) -> str:
         """Its key may get a name while it runs."""
-        return self._owners.current(self._owner)
+        return self._owners.moves.get(self._owner, self._owner)
 
     async def begin_call(self, call: ToolCall) -> bool:
         """Notes that a call is run now which must not be made twice. False: that cannot be noted. Only a response in the
