@@ -109,7 +109,7 @@ class ResponseRun:
         self._steps = Interruptible()
         self._opening: asyncio.Task[Reply | None] | None = None
         self._opened: Reply | None = None
-        self._watch = EngineWatch(equipment.timeouts)
+        self._watch = EngineWatch(equipment.watches)
         self._observers = RunObservers(observers)
         self._calls = ExchangeCalls(exchange)
         self._outbox = Outbox(self._observers, self._calls, EngineFlow())
@@ -224,8 +224,18 @@ class ResponseRun:
             reply, self._opened = self._opened, None
             if reply is None:
                 reply = await self._next_answer()
-            if reply is not None:
-                await self._receive_all(reply)
+            if reply is None:
+                continue
+            if self._aborted is not None:
+                # It came too late.
+                reply.close()
+                continue
+            error = await self._body.read(reply)
+            self._observers.answered(self._aborted or error)
+            if self._late_abort is not None:
+                self._abort_late()
+            if self._aborted is None:
+                await self._report(partial(self._exchange.finish, error), large=self._exchange.answer.has_large_end)
 
     async def _next_answer(self) -> Reply | None:
         """None: there is none to come, or it was aborted. The usage may still have to be estimated."""
@@ -240,18 +250,6 @@ class ResponseRun:
                 raise
         self._opening = None
         return reply
-
-    async def _receive_all(self, reply: Reply) -> None:
-        if self._aborted is not None:
-            # It came too late.
-            reply.close()
-            return
-        error = await self._body.read(reply)
-        self._observers.answered(self._aborted or error)
-        if self._late_abort is not None:
-            self._abort_late()
-        if self._aborted is None:
-            await self._report(partial(self._exchange.finish, error), large=self._exchange.answer.has_large_end)
 
     async def _end(self) -> None:
         """The response is stored before its terminal event is sent: a client that has seen it can continue it at once."""
