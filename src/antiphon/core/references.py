@@ -23,7 +23,8 @@ STAND_INS = frozenset({"item_reference", "reasoning", "image_generation_call"})
 
 def stands_for(item: Item) -> str | None:
     """The id of the item that this one stands for. None: it stands for itself."""
-    if _has_type_of_its_own(item):
+    kind = item.get("type")
+    if isinstance(kind, str) and kind not in STAND_INS:
         return None
     id = item.get("id")
     is_meant = is_reference(item) or _is_empty_thought(item) or _is_bare_image(item)
