@@ -303,7 +303,8 @@ class ResponseRun:
         tools leave what they have opened."""
         if self._observers.listening:
             self._observers.drop(self._aborted or self.error)
-        self._equipment.deadlines.cancel(self)
+        if self._end_by is not None:
+            self._equipment.deadlines.cancel(self)
         self._checks.cancel()
         self._outbox.close()
         opening, opened = self._opening, self._opened
