@@ -21,11 +21,3 @@ def asks_for_background(body: bytes) -> bool:
     except UNREADABLE:
         # Reading it whole says what is wrong with it.
         return False
-
-
-def may_ask_for_background(body: bytes) -> bool:
-    """False: it certainly does not, because the name of the field is nowhere in it. Its letters may be written as escapes.
-
-    A large body is read in a thread, and nearly all of them need not be read for this.
-    """
-    return b"background" in body or b"\\u" in body
