@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from antiphon.gateway.interruptible import Interruptible
+from antiphon.gateway.interruptible import Interruptible, done_within
 
 
 async def test_the_result_of_the_work_is_returned() -> None:
@@ -67,3 +67,35 @@ async def test_it_can_be_run_again_after_an_interruption() -> None:
     assert await steps.run(asyncio.Event().wait()) is None
     steps.interrupt()
     assert await steps.run(asyncio.sleep(0, 7)) == 7
+
+
+async def test_a_task_is_waited_for_until_it_is_done() -> None:
+    async def work() -> str:
+        await asyncio.sleep(0)
+        return "done"
+
+    task = asyncio.create_task(work())
+    await done_within(task, 60.0)
+    assert task.result() == "done"
+    failing = asyncio.create_task(fail())
+    await done_within(failing, 60.0)
+    assert isinstance(failing.exception(), ValueError)
+
+
+async def fail() -> None:
+    raise ValueError
+
+
+async def test_a_task_that_takes_longer_is_left_running_and_so_it_is_if_the_wait_is_cancelled() -> None:
+    end = asyncio.Event()
+    task = asyncio.create_task(end.wait())
+    await done_within(task, 0.0)
+    assert not task.done()
+    waiting = asyncio.create_task(done_within(task, 60.0))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    assert waiting.cancelled()
+    assert not task.done()
+    end.set()
+    assert await task

@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from prometheus_client.metrics import MetricWrapperBase
-
 from antiphon.metrics.instruments import Instruments
+from antiphon.metrics.series import Instrument
 from antiphon.metrics.state import EngineState, GatewayState, StateCollector
 from antiphon.store.records import JobCounts
 
@@ -20,10 +19,10 @@ STATE = GatewayState("1.0", (EngineState("http://engine", "plain", "1", True, 0,
 def metrics() -> Iterator[tuple[str, str, tuple[str, ...], str]]:
     """Name, type, labels and meaning of each metric of our own."""
     for instrument in vars(Instruments()).values():
-        if isinstance(instrument, MetricWrapperBase):
+        if isinstance(instrument, Instrument):
             (family,) = instrument.collect()
             name = f"{family.name}_total" if family.type == "counter" else family.name
-            yield name, family.type, tuple(instrument._labelnames), family.documentation
+            yield name, family.type, instrument.label_names, family.documentation
     for family in StateCollector(STATE).collect():
         yield family.name, family.type, tuple(family.samples[0].labels), family.documentation
 

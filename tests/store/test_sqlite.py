@@ -143,9 +143,49 @@ async def test_concurrent_operations_share_a_transaction(tmp_path: Path) -> None
     path = str(tmp_path / "responses.db")
     async with open_sqlite(path, Wakeups(), connect=connect_and_trace(statements)) as database:
         before = statements.count("COMMIT")
+        # What is written in one turn of the loop is handed over together.
         await asyncio.gather(*(database.put(record(f"r{number}")) for number in range(200)))
-        # The first put may be written alone, before the others are in the queue.
-        assert statements.count("COMMIT") - before <= 5
+        assert statements.count("COMMIT") - before == 1
+        assert [text for text in statements if "SAVEPOINT" in text] == []
+
+
+async def test_of_a_group_only_the_operation_fails_that_fails(tmp_path: Path) -> None:
+    def half_done() -> Operation[None]:
+        yield from responses.put(record("r3"), BEGINNING)
+        raise IdTaken("r3")
+
+    async with open_sqlite(str(tmp_path / "responses.db"), Wakeups()) as database:
+        await database.put(record("r1"))
+        puts = [database.put(record(f"r{number}")) for number in (1, 2)]
+        outcomes = await asyncio.gather(*puts, database.write(half_done()), return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [IdTaken, type(None), IdTaken]
+        found = [await database.read(responses.get("ada", f"r{number}", BEGINNING)) for number in (1, 2, 3)]
+        assert [each is not None for each in found] == [True, True, False]
+
+
+async def test_a_group_with_a_change_that_cannot_be_undone_alone_is_not_acknowledged(tmp_path: Path) -> None:
+    """Nothing that promises to fail before its first change does this, and if it did, nothing false would be said."""
+
+    def half_done() -> Operation[None]:
+        yield from responses.put(record("r2"), BEGINNING)
+        raise IdTaken("r2")
+
+    async with open_sqlite(str(tmp_path / "responses.db"), Wakeups()) as database:
+        writes = [database.put(record("r1")), database.write(half_done(), fails_first=True)]
+        outcomes = await asyncio.gather(*writes, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [StoreUnavailable, StoreUnavailable]
+        found = [await database.read(responses.get("ada", id, BEGINNING)) for id in ("r1", "r2")]
+        assert found == [None, None]
+
+
+async def test_what_was_written_right_before_the_end_is_stored(tmp_path: Path) -> None:
+    path = str(tmp_path / "responses.db")
+    async with open_sqlite(path, Wakeups()) as database:
+        writing = asyncio.ensure_future(database.put(record("r1")))
+        await asyncio.sleep(0)
+    await writing
+    async with open_sqlite(path, Wakeups()) as database:
+        assert await database.read(responses.get("ada", "r1", BEGINNING)) is not None
 
 
 async def test_an_operation_alone_needs_no_savepoint_and_leaves_nothing_if_it_fails(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ class FairQueue(Generic[T]):
         self._most_waiting = most_waiting
         # Whose each one is that has a place, and since when it has it.
         self._running: dict[T, tuple[str, float]] = {}
+        # How many places each owner has, where that is limited.
         self._running_of: dict[str, int] = {}
         # By owner, in the order of their turns: its tickets, and whether each is patient.
         self._waiting: OrderedDict[str, dict[T, bool]] = OrderedDict()
@@ -75,7 +76,12 @@ class FairQueue(Generic[T]):
 
     def enter(self, ticket: T, owner: str, now: float, *, patient: bool = False, returns: bool = False) -> T | None:
         """Returns the ticket that has lost its place in the queue to this one, if any. One that is in it stays where it is."""
-        if ticket in self._running or ticket in self._owners or ticket in self._returning:
+        running = self._running
+        if ticket in running or ticket in self._owners or ticket in self._returning:
+            return None
+        if self.places is None and self._own_places is None:
+            # Mostly nothing is limited.
+            running[ticket] = (owner, now)
             return None
         has_room = self.places is None or len(self._running) < self.places
         if has_room and self._may_run(owner):
@@ -94,7 +100,8 @@ class FairQueue(Generic[T]):
 
     def _run(self, ticket: T, owner: str, now: float) -> None:
         self._running[ticket] = (owner, now)
-        self._running_of[owner] = self._running_of.get(owner, 0) + 1
+        if self._own_places is not None:
+            self._running_of[owner] = self._running_of.get(owner, 0) + 1
 
     def _make_room(self, owner: str, now: float) -> T:
         own = _impatient(self._waiting.get(owner, {}))
@@ -109,13 +116,14 @@ class FairQueue(Generic[T]):
     def leave(self, ticket: T, now: float) -> list[T]:
         if self._owners or self._returning:
             self._stop_waiting(ticket)
-        if ticket not in self._running:
+        used = self._running.pop(ticket, None)
+        if used is None:
             return []
-        owner, began = self._running.pop(ticket)
-        if (left := self._running_of[owner] - 1) > 0:
-            self._running_of[owner] = left
-        else:
-            del self._running_of[owner]
+        owner, began = used
+        if self._own_places is not None:
+            self._running_of[owner] -= 1
+            if not self._running_of[owner]:
+                del self._running_of[owner]
         self._use = now - began if self._use is None else (1 - NEWEST) * self._use + NEWEST * (now - began)
         return self._fill(now) if self._waiting or self._returning else []
 

@@ -4,16 +4,16 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from antiphon import logs
-from antiphon.core.knowledge import ANY_MODEL
 from antiphon.core.model_names import ModelChoice, ModelNames
 from antiphon.dialects import PLAIN
 from antiphon.engines.affinity import NO_ROUTING, routing_headers
 from antiphon.engines.health import HealthChecks
 from antiphon.engines.load import EngineLoads
+from antiphon.engines.model_table import Meaning, ModelTable, basis_of
 from antiphon.engines.placement import DEFAULT_PLACEMENT, PlacementOptions, least_busy, order_of
 from antiphon.engines.upstream import REDIRECT_CODE, Engine
 from antiphon.errors import EngineError, EngineUnavailable, NotFound
@@ -25,7 +25,7 @@ MODELS_LIFETIME = 5.0
 MODELS_TIMEOUT = 1.0
 
 
-class Choice(NamedTuple):
+class Choice(Struct, frozen=True):
     # The engines to try, best first.
     engines: list[Engine]
     # None: the first model of whichever engine is asked.
@@ -44,6 +44,7 @@ class Pool:
     ) -> None:
         self.engines = list(engines)
         self.names = names
+        self._table = ModelTable(names, engines)
         self.placement = placement
         self._retry_interval = retry_interval
         # Set when the first engine is ready.
@@ -88,42 +89,55 @@ class Pool:
     async def choose(self, model: str | None, key: str | None) -> Choice:
         """The engines that serve the model, the best for this key first, and the model that answers for this name. `key`: of
         the conversation (affinity.py); None: the request belongs to none."""
-        chosen = await self.choose_model(model)
-        if not self.serving(chosen.model):
-            await self.identify()
-            chosen = await self.choose_model(model)
-        serving = self.serving(chosen.model)
+        meaning = await self._find(model)
+        serving = [engine for engine in meaning.engines if engine.ready]
         if not serving:
-            raise self.unavailable(self._candidates(chosen.model))
-        # All at once: those that do not answer keep the request waiting only once. Mostly there is nothing to wait for.
-        examining = [
-            awaitable
-            for engine in serving
-            if (awaitable := engine.when_asked_for(engine, chosen.model or engine.knowledge.default_model)) is not None
-        ]
-        if examining:
+            await self.identify()
+            meaning = await self._find(model)
+            serving = [engine for engine in meaning.engines if engine.ready]
+        if not serving:
+            raise self.unavailable(meaning.engines)
+        chosen, examining = meaning.chosen, None
+        for engine in serving:
+            asked_for = chosen.model or engine.knowledge.default_model
+            # Mostly there is nothing to wait for.
+            if (awaitable := engine.when_asked_for(engine, asked_for)) is not None:
+                examining = [*(examining or ()), awaitable]
+        if examining is not None:
+            # All at once: those that do not answer keep the request waiting only once.
             await asyncio.gather(*examining)
-        return Choice(self._ordered(serving, key), chosen.model, [chosen.notice] if chosen.notice else [])
+        ordered = serving if len(serving) == 1 else self._ordered(serving, key)
+        return Choice(ordered, chosen.model, [chosen.notice] if chosen.notice else [])
 
     async def choose_model(self, asked: str | None) -> ModelChoice:
         """Which model answers for this name. Raises `NotFound` for one that no engine knows."""
-        with suppress(NotFound):
-            chosen = self._choose_model(asked)
-            if chosen.notice is None:
-                self._look_for_missing_lists()
-                return chosen
+        return (await self._find(asked)).chosen
+
+    async def _find(self, asked: str | None) -> Meaning:
+        try:
+            table = self.table()
+            meaning = table.meaning_of(asked)
+            if meaning.chosen.notice is None:
+                if table.some_take_any:
+                    self._look_for_missing_lists()
+                return meaning
+        except NotFound:
+            pass
         # An engine may have got another model since it was found.
         await self.read_lists()
         try:
-            return self._choose_model(asked)
+            return self.table().meaning_of(asked)
         except NotFound:
             unseen = [engine for engine in self.engines if not engine.ready and not engine.models]
             if unseen:
                 raise self.unavailable(unseen) from None
             raise
 
-    def _choose_model(self, asked: str | None) -> ModelChoice:
-        return self.names.choose(asked, (engine.knowledge for engine in self.engines))
+    def table(self) -> ModelTable:
+        """What names of models mean now."""
+        if self._table.made_of != basis_of(self.names, self.engines):
+            self._table = ModelTable(self.names, self.engines)
+        return self._table
 
     async def read_lists(self) -> None:
         """Reads the engines' lists of models again if they are old. Requests that come meanwhile wait for the same answer."""
@@ -159,8 +173,6 @@ class Pool:
         return EngineUnavailable(" ".join(reasons), retry_after=self._retry_interval)
 
     def _ordered(self, engines: list[Engine], key: str | None) -> list[Engine]:
-        if len(engines) == 1:
-            return engines
         loads = [self.loads.load_of(engine) for engine in engines]
         if key is not None and self.placement.affinity:
             names, rooms = [engine.root for engine in engines], [engine.slots or engine.dialect.room for engine in engines]
@@ -173,22 +185,13 @@ class Pool:
         """The headers in which the key of a conversation is sent to the engine."""
         return routing_headers(key) if self.placement.sends_key else NO_ROUTING
 
-    def _candidates(self, model: str | None) -> list[Engine]:
-        """The engines that list the model, even while they are away; else those that list none; else all."""
-        if model is None:
-            return self.engines
-        listed = [engine for engine in self.engines if engine.knowledge.serves(model)]
-        return listed or [engine for engine in self.engines if engine.knowledge.takes_any_model] or self.engines
-
     def serving(self, model: str | None) -> list[Engine]:
         """The engines that are ready to serve the model."""
-        return [engine for engine in self._candidates(model) if engine.ready]
+        return [engine for engine in self.table().candidates(model) if engine.ready]
 
     def is_listed(self, model: str) -> bool:
         """By its exact name: an engine lists it, or the settings name it, or it stands for the only one of an engine."""
-        if model == ANY_MODEL or model in self.names.models:
-            return True
-        return any(model == listed.id for engine in self.engines for listed in engine.models)
+        return model in self.table().listed
 
     def replace(self, engines: Sequence[Engine]) -> list[Engine]:
         """From the next request on, these are the engines. Returns those that are not any more: what they answer goes on."""

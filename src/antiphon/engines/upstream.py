@@ -140,7 +140,7 @@ class Reply:
     def release(self) -> bool:
         """Keeps the connection for the next request if the body ends in a moment, or closes it if the engine does not keep it.
         False: the caller has to await `finish()` for that."""
-        if not self._engine.dialect.keeps_connections:
+        if not self._engine.knowledge.dialect.keeps_connections:
             self.close()
             return True
         return self._answer.release(TAIL)

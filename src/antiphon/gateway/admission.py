@@ -52,6 +52,8 @@ Clock = Callable[[], float]
 class QueuePlace:
     """A place in a queue, for one request: `take()` it, and `leave()` it however the request ends."""
 
+    __slots__ = ("_now", "_owner", "_patient", "_queue", "_returns", "_turn")
+
     def __init__(
         self, queue: FairQueue["QueuePlace"], owner: str, now: Clock, *, patient: bool = False, returns: bool = False
     ) -> None:
@@ -76,7 +78,7 @@ class QueuePlace:
         displaced = self._queue.enter(self, self._owner, now, patient=self._patient, returns=self._returns)
         if displaced is not None:
             displaced._fail(QueueFull(self._queue.seconds_to_wait(now)))
-        return self.taken
+        return self._queue.runs(self)
 
     async def take(self, within: float | None = None) -> None:
         """Raises QueueFull, or TimeoutError after so many seconds."""
@@ -94,8 +96,10 @@ class QueuePlace:
 
     def leave(self) -> bool:
         """False: it was not taken."""
-        was_taken = self.taken
-        begin(self._queue.leave(self, self._now()))
+        queue = self._queue
+        was_taken = queue.runs(self)
+        if begun := queue.leave(self, self._now()):
+            begin(begun)
         return was_taken
 
     def _begin(self) -> None:
@@ -154,6 +158,8 @@ class EngineSeat:
     """The place of one response at the engine that it uses. It is kept from one engine answer to the next, except while tools
     run: they may take long, and the engine has nothing to do."""
 
+    __slots__ = ("_admission", "_engine", "_intended", "_is_ahead", "_paused_at", "_place", "owner", "patient")
+
     def __init__(self, admission: "Admission", owner: str, *, patient: bool = False) -> None:
         self._admission = admission
         self.owner = owner
@@ -164,8 +170,8 @@ class EngineSeat:
         self._is_ahead = False
         # The engine that it returns to.
         self._paused_at: Engine | None = None
-        # The engine that was chosen for it, until it is asked.
-        self._intended: Engine | None = None
+        # The queue of the engine that was chosen for it, until it is asked.
+        self._intended: EngineQueue | None = None
 
     @property
     def waits(self) -> bool:
@@ -173,38 +179,50 @@ class EngineSeat:
 
     def intend(self, engine: Engine) -> None:
         """Counts at once where it is going to ask: many requests may be chosen for before the first of them has asked."""
-        self._intended = engine
-        self._admission.engine_queue(engine).intended += 1
+        queue = self._intended = self._admission.engine_queue(engine)
+        queue.intended += 1
 
     def _drop_intention(self) -> None:
-        engine, self._intended = self._intended, None
-        if engine is not None:
-            self._admission.engine_queue(engine).intended -= 1
+        queue, self._intended = self._intended, None
+        if queue is not None:
+            queue.intended -= 1
 
     async def take(self, engine: Engine, others: Sequence[Engine] = ()) -> None:
-        self._drop_intention()
+        if self._intended is not None:
+            self._drop_intention()
         if self._engine is engine:
             self._is_ahead = False
             return
         if not (self._is_ahead and self._engine in others):
             returns = self._paused_at is engine
-            self.leave()
+            if self._place is not None:
+                self.leave()
+            self._paused_at = None
+            queue = self._admission.engine_queue(engine)
+            place = QueuePlace(queue, self.owner, self._admission.now, patient=self.patient, returns=returns)
+            if not queue.is_full and place.take_at_once():
+                # Nobody has to wait.
+                self._engine, self._place, self._is_ahead = engine, place, False
+                return
             # What it has done so far would be lost if it were refused, and the engine may still have its prompt.
-            await self._take(engine, () if returns else others, returns=returns)
+            await self._wait(engine, queue, place, () if returns else others, returns=returns)
         self._is_ahead = self._engine is not engine
         if self._is_ahead:
             raise _busy(BUSY, engine, self._admission.engine_queue(engine).seconds_to_wait(self._admission.now()))
 
-    async def _take(self, engine: Engine, others: Sequence[Engine], *, returns: bool) -> None:
-        queue, limits, now = self._admission.engine_queue(engine), self._admission.limits, self._admission.now
-        if queue.is_full and not all(map(self._admission.is_full, others)):
+    async def _wait(
+        self, engine: Engine, queue: "EngineQueue", place: QueuePlace, others: Sequence[Engine], *, returns: bool
+    ) -> None:
+        """For this place, or for one at another engine."""
+        limits, now = self._admission.limits, self._admission.now
+        if not all(map(self._admission.is_full, others)):
             raise _busy(BUSY, engine, queue.seconds_to_wait(now()))
-        self._engine, self._place = engine, QueuePlace(queue, self.owner, now, patient=self.patient, returns=returns)
+        self._engine, self._place = engine, place
         try:
-            if self.patient and others and queue.is_full:
-                self._engine, self._place = await self._take_first(self._place, others)
+            if self.patient and others:
+                self._engine, self._place = await self._take_first(place, others)
             else:
-                await self._place.take(None if self.patient or returns else limits.queue_timeout)
+                await place.take(None if self.patient or returns else limits.queue_timeout)
         except BaseException as reason:
             # However it ends: the next engine answer must not go on without a place.
             self.leave()
@@ -229,7 +247,8 @@ class EngineSeat:
         self._paused_at = engine
 
     def leave(self) -> None:
-        self._drop_intention()
+        if self._intended is not None:
+            self._drop_intention()
         self._is_ahead, self._paused_at = False, None
         place, self._engine, self._place = self._place, None, None
         if place is not None:
@@ -269,7 +288,7 @@ class Admission:
         # By each earlier owner its name.
         self._names: Mapping[str, str] = {}
         self._rates = RequestRates(limits.requests_per_minute)
-        self._owners: dict[str, FairQueue[QueuePlace]] = {}
+        self._owners: dict[str, OwnerQueue] = {}
         self._engines: WeakKeyDictionary[Engine, EngineQueue] = WeakKeyDictionary()
         self._large: FairQueue[QueuePlace] = FairQueue(THREADS, MOST_LARGE)
         self._loop = asyncio.get_running_loop()
@@ -303,10 +322,13 @@ class Admission:
     def count(self, owner: str) -> Awaitable[None] | None:
         """One more request of this owner. Raises RateLimited. What it returns, if anything, is to be awaited: where several
         processes count together, another one knows."""
-        self._rates.count(self._current(owner), self.now())
+        if self.limits.requests_per_minute is not None:
+            self._rates.count(self._current(owner), self.now())
         return None
 
     def rate(self, owner: str) -> RateState | None:
+        if self.limits.requests_per_minute is None:
+            return None
         return self._rates.state(self._current(owner), self.now())
 
     def _current(self, owner: str) -> str:
@@ -315,8 +337,8 @@ class Admission:
 
     def enter(self, owner: str) -> "OwnerPlace | Awaitable[OwnerPlace]":
         """A place for one more response of this owner, or what is to be awaited for it. Raises RateLimited."""
-        owner = self._current(owner)
-        place = OwnerPlace(self, self._owner_queue(owner), owner)
+        owner = self._names.get(owner, owner)
+        place = OwnerPlace(self._owners.get(owner) or self._owner_queue(owner), owner, self.now)
         try:
             place.take_at_once()
         except QueueFull as full:
@@ -328,7 +350,7 @@ class Admission:
 
     def patient_place(self, owner: str) -> "OwnerPlace":
         """A place for a response that waits as long as it takes. It is not taken yet."""
-        return OwnerPlace(self, self._owner_queue(owner), owner, patient=True)
+        return OwnerPlace(self._owner_queue(owner), owner, self.now, patient=True)
 
     @asynccontextmanager
     async def entered(self, owner: str) -> AsyncIterator[EngineSeat]:
@@ -373,9 +395,9 @@ class Admission:
         del self._reserved[owner]
         self.when_freed()
 
-    def _owner_queue(self, owner: str) -> FairQueue[QueuePlace]:
+    def _owner_queue(self, owner: str) -> "OwnerQueue":
         if owner not in self._owners:
-            self._owners[owner] = FairQueue(self.limits.responses, 0)
+            self._owners[owner] = OwnerQueue(self)
         return self._owners[owner]
 
     # ---- engines -----------------------------------------------------------------------------------------------------
@@ -418,16 +440,27 @@ class EngineQueue(FairQueue[QueuePlace]):
     intended = 0
 
 
+class OwnerQueue(FairQueue[QueuePlace]):
+    """The responses of one owner."""
+
+    def __init__(self, admission: Admission) -> None:
+        super().__init__(admission.limits.responses, 0)
+        self.admission = admission
+
+
 class OwnerPlace(QueuePlace):
-    def __init__(self, admission: Admission, queue: FairQueue[QueuePlace], owner: str, *, patient: bool = False) -> None:
-        super().__init__(queue, owner, admission.now, patient=patient)
-        self._admission = admission
+    __slots__ = ()
+
+    _queue: OwnerQueue
 
     def leave(self) -> bool:
-        was_full = self._queue.is_full
+        queue = self._queue
+        if queue.places is None:
+            return super().leave()
+        was_full = queue.is_full
         was_taken = super().leave()
-        if was_full and not self._queue.is_full:
-            self._admission.when_freed()
+        if was_full and not queue.is_full:
+            queue.admission.when_freed()
         return was_taken
 
 

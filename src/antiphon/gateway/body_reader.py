@@ -65,7 +65,8 @@ class BodyReader:
         self._reply: Reply | None = None
         # More is wanted. It says what the future says, and is at hand.
         self._is_open = True
-        self._read: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Done when no more is wanted. None: no answer has been read yet.
+        self._read: asyncio.Future[None] | None = None
         self._reading_aside: asyncio.Task[None] | None = None
         self._answer_ended = False
         self._given_up = False
@@ -75,7 +76,7 @@ class BodyReader:
     async def read(self, reply: Reply) -> ApiError | None:
         """Lets the engine's bytes through until the exchange wants no more. Returns the error that ended them."""
         self._reply = reply
-        self._read = asyncio.get_running_loop().create_future()
+        read = self._read = asyncio.get_running_loop().create_future()
         self._is_open = True
         self._watch.begin_answer(self.reads)
         self._answer_ended = False
@@ -84,7 +85,7 @@ class BodyReader:
         # Not before: what has arrived is taken without a pause.
         self._flow.begin(reply)
         try:
-            await self._read
+            await read
         except ApiError as broken:
             error = broken
         finally:
@@ -102,7 +103,12 @@ class BodyReader:
             return
         self.reads += 1
         if self._is_observed:
-            self._show(data)
+            observers = self._observers
+            for show in observers.receivers:
+                try:
+                    show(data)
+                except Exception as bug:
+                    observers.failed(show, bug)
         answer, outbox = self._answer, self._outbox
         try:
             continuation = answer.continuation
@@ -125,13 +131,6 @@ class BodyReader:
         else:
             self._attend_to(answer)
 
-    def _show(self, data: bytes) -> None:
-        for show in self._observers.receivers:
-            try:
-                show(data)
-            except Exception as bug:
-                self._observers.failed(show, bug)
-
     def ended(self, error: BaseException | None) -> None:
         if self._is_open:
             self._stop(self._reply.error(error) if error is not None and self._reply is not None else None)
@@ -139,12 +138,13 @@ class BodyReader:
     def _stop(self, error: Exception | None = None) -> None:
         """No more is wanted."""
         self._is_open = False
+        read = self._read
         # It is done already where something else was the end.
-        if not self._read.done():
+        if read is not None and not read.done():
             if error is None:
-                self._read.set_result(None)
+                read.set_result(None)
             else:
-                self._read.set_exception(error)
+                read.set_exception(error)
 
     # ---- what the reader of the answer needs -------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class BodyReader:
             # At once: more may come before the task begins.
             backlog = self._answer = Backlog()
             self._reading_aside = asyncio.create_task(self._read_aside(backlog))
-        else:
+        elif self._read is not None:
             self._checks.start(self._read)
 
     async def _read_aside(self, backlog: Backlog) -> None:
@@ -173,7 +173,7 @@ class BodyReader:
                 for piece in () if self._given_up else backlog.take():
                     self._outbox.add(answer.receive(piece))
         except Exception as bug:
-            if self._read.done():
+            if self._read is None or self._read.done():
                 raise
             self._stop(bug)
         finally:
@@ -194,17 +194,18 @@ class BodyReader:
 
     def break_off(self, error: ApiError) -> bool:
         """Ends this answer with an error, as if the engine had sent it. False: none is being read."""
-        if self._reply is None or self._read.done():
+        read = self._read
+        if self._reply is None or read is None or read.done():
             return False
-        self._read.set_exception(error)
+        read.set_exception(error)
         return True
 
     def leave(self) -> Coroutine[Any, Any, None] | None:
         """Gives the engine's connection back, or closes it. What it returns is still to be awaited."""
         reply, self._reply = self._reply, None
-        self._flow.end()
         if reply is None:
             return None
+        self._flow.end()
         if not self._answer_ended:
             reply.close()
             return None
@@ -213,7 +214,8 @@ class BodyReader:
     def close(self) -> Coroutine[Any, Any, None] | None:
         """Leaves nothing running. What it returns is still to be awaited: the connection is kept if its body ends soon."""
         self._is_open = False
-        self._read.cancel()
+        if self._read is not None:
+            self._read.cancel()
         if self._reading_aside is not None:
             self._reading_aside.cancel()
         return self.leave()

@@ -8,7 +8,7 @@ from antiphon.files.file_inputs import FileInputs
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.deadlines import Deadlines
 from antiphon.gateway.sinks import WriteBatch
-from antiphon.gateway.watch import Timeouts
+from antiphon.gateway.watch import EngineWatches, Timeouts
 from antiphon.tools.runner import ToolRunner
 
 TOOL_TIMEOUT = 60.0
@@ -25,9 +25,11 @@ class Equipment:
     # The uploaded files that requests name.
     files: FileInputs | None = None
     deadlines: Deadlines = field(init=False)
+    watches: EngineWatches = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "deadlines", Deadlines(self.timeouts.total))
+        object.__setattr__(self, "watches", EngineWatches(self.timeouts))
 
     async def run_check(self, work: CheckWork, owner: str, *, patient: bool = False) -> CheckOutcome:
         """Never raises for what the work does. Raises RateLimited if too much of its owner waits, unless it is patient."""

@@ -82,7 +82,7 @@ class Gateway:
         self.owners = owners
         self._make_sealer = make_sealer
         # By owner, of which there are as many as keys: what it was made of, and the environment.
-        self._environments: dict[str, tuple[tuple[Environment, Sequence[str]], Environment]] = {}
+        self._environments: dict[str, tuple[Environment, Mapping[str, str], Environment]] = {}
         self.equipment = equipment
         self.admission = admission
         pool.is_full, pool.loads.in_flight = admission.is_full, admission.in_flight
@@ -93,8 +93,8 @@ class Gateway:
         self.attached: Callable[[str, Collection[str | None]], Sequence[Tool]] = no_tools
         self._running: set[ResponseRun] = set()
         self._closing: set[asyncio.Task[None]] = set()
-        self._idle = asyncio.Event()
-        self._idle.set()
+        # Made by who waits until nothing runs: mostly nobody does.
+        self._idle: asyncio.Event | None = None
 
     @property
     def heartbeat(self) -> float:
@@ -108,12 +108,12 @@ class Gateway:
         return self._make_sealer(owner, self.owners.earlier(owner))
 
     def environment_of(self, owner: str) -> Environment:
-        """Made anew only if the settings have changed, or the owner's earlier names: every request needs it."""
-        basis = (self.environment, self.owners.earlier(owner))
-        known = self._environments.get(owner)
-        if known is None or known[0][0] is not basis[0] or known[0][1] != basis[1]:
-            known = self._environments[owner] = basis, self.environment.changed(sealer=self.sealer_of(owner))
-        return known[1]
+        """Made anew only if the settings have changed, or the names of owners: every request needs it."""
+        known, moves = self._environments.get(owner), self.owners.moves
+        if known is None or known[0] is not self.environment or known[1] is not moves:
+            made = self.environment.changed(sealer=self.sealer_of(owner))
+            known = self._environments[owner] = self.environment, moves, made
+        return known[2]
 
     # ---- from a request to a run -------------------------------------------------------------------------------------
 
@@ -145,7 +145,11 @@ class Gateway:
         try:
             if (counting := self.admission.count(owner)) is not None:
                 await counting
-            if await self.aside(partial(asks_for_background, body), owner, large=len(body) >= LARGE_BODY):
+            if len(body) < LARGE_BODY:
+                in_background = asks_for_background(body)
+            else:
+                in_background = await self.aside(partial(asks_for_background, body), owner, large=True)
+            if in_background:
                 read = await self.read(arrival)
                 return await self._enqueue(read, self.recorder_of(read.request, owner))
             return await self._begin_admitted(arrival)
@@ -187,8 +191,10 @@ class Gateway:
 
     async def read(self, arrival: Arrival, protocol: ClientProtocol = RESPONSES) -> ReadRequest:
         body, limits = arrival.body, self.environment.limits
-        read = partial(protocol.read, body, limits)
-        request, unknown = await self.aside(read, arrival.owner, large=len(body) >= LARGE_BODY)
+        if len(body) < LARGE_BODY:
+            request, unknown = protocol.read(body, limits)
+        else:
+            request, unknown = await self.aside(partial(protocol.read, body, limits), arrival.owner, large=True)
         return ReadRequest(request, unknown, arrival, protocol in PROTOCOLS)
 
     async def aside(self, work: Callable[[], T], owner: str, *, large: bool, patient: bool = False) -> T:
@@ -210,41 +216,44 @@ class Gateway:
         )
 
     async def prepare(self, read: ReadRequest, recorder: ResponseRecorder, *, compact: bool = False) -> ResponseRun:
-        given, named = read.request.input, read.request.model
-        history = await recorder.read(request_to_items(read.request))
+        request = read.request
+        given, named = request.input, request.model
+        history = await recorder.read(request_to_items(request))
         large = read.is_large(history)
-        # Items that stood for stored ones may have been replaced.
-        is_as_sent = read.is_plain and read.request.input is given
         arrival, recording = read.arrival, None
         if self._may_record is not None and self._may_record():
-            recording = self._make_recording(read, is_as_sent=is_as_sent)
+            # Items that stood for stored ones may have been replaced.
+            recording = self._make_recording(read, is_as_sent=read.is_plain and request.input is given)
         elif self._may_record is not None:
             arrival = arrival._replace(is_recorded=False)
-        seat = self.admission.seat(recorder.owner, patient=bool(read.request.background))
+        owner, patient, tools = recorder.owner, bool(request.background), self.equipment.tools
+        seat = self.admission.seat(owner, patient=patient)
         try:
-            key = affinity_key(read.request, history, recorder.owner)
-            chosen = await self.pool.choose(read.request.model, key)
+            key = affinity_key(request, history, owner)
+            chosen = await self.pool.choose(named, key)
             seat.intend(chosen.engines[0])
             # A summary is made without tools.
-            containers = {} if compact else await tool_containers(self.equipment.tools, read.request, history, recorder.owner)
+            own_tools = () if compact else request.tools or ()
+            containers = await tool_containers(tools, request, history, recorder.owner) if own_tools else {}
+            # Its key may have got a name meanwhile.
+            owner = recorder.owner
             make_exchange = partial(
                 Exchange if recording is None else recording.make_exchange,
-                _answered_by(chosen.model, read.request),
+                _answered_by(chosen.model, request),
                 [engine.knowledge for engine in chosen.engines],
-                self.environment_of(recorder.owner),
+                self.environment_of(owner),
                 history=history,
                 compact=compact,
                 response_id=recorder.response_id,
                 created_at=recorder.created_at,
-                notices=[*read.notices, *chosen.notices, *recorder.notices],
-                attached=() if compact else self.attached(recorder.owner, (named, chosen.model)),
+                notices=[*(read.notices if read.unknown else ()), *chosen.notices, *recorder.notices],
+                attached=() if compact else self.attached(owner, (named, chosen.model)),
                 containers=containers,
-                files=container_files(self.equipment.tools, containers, recorder.owner),
+                files=container_files(tools, containers, owner) if containers else {},
             )
-            patient = bool(read.request.background)
-            exchange = await self.aside(make_exchange, recorder.owner, large=large, patient=patient)
-            if not compact:
-                await check_tools(read.request, self.equipment.tools, recorder.owner)
+            exchange = await self.aside(make_exchange, owner, large=True, patient=patient) if large else make_exchange()
+            if own_tools:
+                await check_tools(request, tools, recorder.owner)
             observers = make_observers(self._observers, arrival)
             if recording is not None:
                 tell(observers, "recorded", recording)
@@ -323,12 +332,11 @@ class Gateway:
 
     def started(self, run: ResponseRun) -> None:
         self._running.add(run)
-        self._idle.clear()
         run.recorder.keep_lock()
 
     def ended(self, run: ResponseRun) -> None:
         self._running.discard(run)
-        if not self._running:
+        if self._idle is not None and not self._running:
             self._idle.set()
         run.leave_places()
         if (closing := run.close()) is not None:
@@ -351,9 +359,12 @@ class Gateway:
 
     async def drain(self, within: float) -> None:
         """Lets runs finish for so many seconds, and ends the others with a proper terminal event."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within):
-                await self._idle.wait()
+        if self._running:
+            if self._idle is None or self._idle.is_set():
+                self._idle = asyncio.Event()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within):
+                    await self._idle.wait()
         for run in self._running:
             # Another gateway may take a background response over.
             if not run.in_background:

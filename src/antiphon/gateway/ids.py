@@ -21,7 +21,12 @@ def new_id(prefix: str) -> str:
     """A new id: `resp_18a5…`."""
     global _last
     _last = max(_last + 1, time.time_ns())
-    return f"{prefix}_{_last:016x}{random_hex()}"
+    try:
+        # As `random_hex` does, for all but one of many ids.
+        digits = _random.pop()
+    except IndexError:
+        digits = random_hex()
+    return f"{prefix}_{_last:016x}{digits}"
 
 
 def random_hex() -> str:

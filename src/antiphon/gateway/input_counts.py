@@ -41,7 +41,8 @@ async def _count_input(gateway: Gateway, body: bytes, owner: str, seat: Seat) ->
     recorder = gateway.recorder_of(request, owner)
     history = await recorder.read(request_to_items(request), locks=False)
     key = affinity_key(request, history, recorder.owner)
-    engines, request.model, notices = await gateway.pool.choose(named, key)
+    chosen = await gateway.pool.choose(named, key)
+    engines, request.model, notices = chosen.engines, chosen.model, chosen.notices
     # Where nothing else counts the prompt, the engine is asked for one token.
     request.max_output_tokens, request.stream, request.background, request.generate = 1, False, None, None
     # The prompt is counted as it is.

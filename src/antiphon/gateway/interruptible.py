@@ -48,3 +48,22 @@ class Interruptible:
         if self._task is not None and not self._interrupted:
             self._interrupted = True
             self._task.cancel()
+
+
+async def done_within(task: asyncio.Task[Any], seconds: float) -> None:
+    """Waits until the task is done, for so long at most, and leaves it running. `asyncio.wait` does the same for several tasks,
+    by three times as many calls."""
+    loop = asyncio.get_running_loop()
+    woken: asyncio.Future[None] = loop.create_future()
+
+    def wake(_: object = None) -> None:
+        if not woken.done():
+            woken.set_result(None)
+
+    timer = loop.call_later(seconds, wake)
+    task.add_done_callback(wake)
+    try:
+        await woken
+    finally:
+        timer.cancel()
+        task.remove_done_callback(wake)

@@ -98,23 +98,20 @@ class Observer:
 CALLS = tuple(name for name in vars(Observer) if not name.startswith("_") and name != "wanted")
 
 # The events before the first one of the output, and after the last.
-WITHOUT_OUTPUT = (
-    events.ResponseCreated,
-    events.ResponseQueued,
-    events.ResponseInProgress,
-    events.ResponseCompleted,
-    events.ResponseIncomplete,
-    events.ResponseFailed,
+WITHOUT_OUTPUT = frozenset(
+    {
+        events.ResponseCreated,
+        events.ResponseQueued,
+        events.ResponseInProgress,
+        events.ResponseCompleted,
+        events.ResponseIncomplete,
+        events.ResponseFailed,
+    }
 )
 
 
 def has_output(emitted: Sequence[AnyEvent]) -> bool:
-    return not all(isinstance(event, WITHOUT_OUTPUT) for event in emitted)
-
-
-def wanting(observers: Sequence[Observer], name: str) -> list[Observer]:
-    """Those that want this call: the others shall cost nothing where it is made for every delta."""
-    return [observer for observer in observers if name in observer.wanted]
+    return not WITHOUT_OUTPUT.issuperset(map(type, emitted))
 
 
 class RunObservers:
@@ -123,20 +120,25 @@ class RunObservers:
     One that raises is a bug, which goes to the log. The response goes on without it.
     """
 
-    __slots__ = ("_all", "_is_asking", "_receivers", "_tools", "_watchers", "first_output", "look", "receivers")
+    __slots__ = ("_is_asking", "_receivers", "_tools", "_watchers", "first_output", "listening", "look", "receivers")
 
     def __init__(self, observers: Sequence[Observer]) -> None:
-        self._all = list(observers)
-        # Who gets every piece of the engine's body, and who wants every event.
+        # Those who have not been told the end.
+        self.listening = list(observers)
+        # Who gets every piece of the engine's body, and who wants every event: the others shall cost nothing there.
         self._receivers: dict[Observer, Receiver] = {}
-        for observer in wanting(observers, "receiver"):
-            try:
-                if (receiver := observer.receiver()) is not None:
-                    self._receivers[observer] = receiver
-            except Exception as bug:
-                log_bug(observer, bug)
+        self._watchers: list[Observer] = []
+        for observer in observers:
+            wanted = observer.wanted
+            if "events" in wanted:
+                self._watchers.append(observer)
+            if "receiver" in wanted:
+                try:
+                    if (receiver := observer.receiver()) is not None:
+                        self._receivers[observer] = receiver
+                except Exception as bug:
+                    log_bug(observer, bug)
         self.receivers = list(self._receivers.values())
-        self._watchers = wanting(observers, "events")
         # By the loop's clock: when there was the first of the output.
         self.first_output: float | None = None
         # Somebody has to see the next events: most runs have nobody after the first of the output.
@@ -144,12 +146,12 @@ class RunObservers:
         # An engine was asked, and its answer is not at its end.
         self._is_asking = False
         # The calls of tools that run now, by their ids.
-        self._tools: dict[str, ToolCall] = {}
+        self._tools: dict[str, ToolCall] | None = None
 
     @property
     def engine_only(self) -> list[Observer]:
         """For a part of the response."""
-        return [EngineOnly(observer) for observer in self._all]
+        return [EngineOnly(observer) for observer in self.listening]
 
     def begin(self, response_id: str, request: CreateResponse) -> None:
         self._tell("request", response_id, request)
@@ -170,6 +172,7 @@ class RunObservers:
 
     async def watch_tool(self, call: ToolCall, run: Callable[[ToolCall], Awaitable[ToolResult]]) -> ToolResult:
         """Runs the call, and waits for what comes of it."""
+        self._tools = self._tools or {}
         self._tools[call.id] = call
         self._tell("tool_started", call)
         result: ToolResult | None = None
@@ -180,13 +183,16 @@ class RunObservers:
             self._end_tool(call, result)
 
     def _end_tool(self, call: ToolCall, result: ToolResult | None) -> None:
-        if self._tools.pop(call.id, None) is not None:
+        if self._tools and self._tools.pop(call.id, None) is not None:
             self._tell("tool_ended", call, result)
 
     def see(self, emitted: Sequence[AnyEvent]) -> None:
         """Events that are about to be written, if one is to `look` at them."""
-        if self._watchers:
-            tell(self._watchers, "events", emitted, failed=self._forget)
+        for observer in tuple(self._watchers):
+            try:
+                observer.events(emitted)
+            except Exception as bug:
+                self._forget(observer, bug)
         if self.first_output is None and has_output(emitted):
             # Once: no later event looks at the clock.
             self.first_output = asyncio.get_running_loop().time()
@@ -195,7 +201,8 @@ class RunObservers:
 
     def end(self, response: Response, error: ApiError | None) -> None:
         """`error`: with which the response failed."""
-        self._cut_off(error)
+        if self._is_asking or self._tools:
+            self._cut_off(error)
         tell(self._leave(), "ended", response)
 
     def drop(self, error: ApiError | None) -> None:
@@ -204,8 +211,12 @@ class RunObservers:
         tell(self._leave(), "dropped", error)
 
     def _tell(self, what: str, *arguments: Any) -> None:
-        if self._all:
-            tell(self._all, what, *arguments, failed=self._forget)
+        for observer in tuple(self.listening):
+            if what in observer.wanted:
+                try:
+                    getattr(observer, what)(*arguments)
+                except Exception as bug:
+                    self._forget(observer, bug)
 
     def _cut_off(self, error: ApiError | None) -> None:
         """An engine that was given up before it answered has not answered well. Tools that still run are stopped."""
@@ -216,7 +227,7 @@ class RunObservers:
 
     def _leave(self) -> list[Observer]:
         """Those to whom the end has not been told."""
-        observers, self._all = self._all, []
+        observers, self.listening = self.listening, []
         self.receivers.clear()
         self._receivers.clear()
         self._watchers.clear()
@@ -224,28 +235,25 @@ class RunObservers:
 
     def _forget(self, observer: Observer, bug: Exception) -> None:
         log_bug(observer, bug)
-        for observers in (self._all, self._watchers):
+        for observers in (self.listening, self._watchers):
             if observer in observers:
                 observers.remove(observer)
         # In place: the list is read for each piece.
-        self.receivers[:] = [receiver for each, receiver in self._receivers.items() if each in self._all]
+        self.receivers[:] = [receiver for each, receiver in self._receivers.items() if each in self.listening]
 
 
 def log_bug(observer: Observer, bug: Exception) -> None:
     log("bug", level=logging.ERROR, exc_info=bug, observer=type(observer).__name__)
 
 
-def tell(
-    observers: Sequence[Observer], what: str, *arguments: Any, failed: Callable[[Observer, Exception], None] = log_bug
-) -> None:
+def tell(observers: Sequence[Observer], what: str, *arguments: Any) -> None:
     """Calls this method of each. By its name: a function for each call would cost more than most observers do."""
-    for observer in tuple(observers):
-        if what not in observer.wanted:
-            continue
-        try:
-            getattr(observer, what)(*arguments)
-        except Exception as bug:
-            failed(observer, bug)
+    for observer in observers:
+        if what in observer.wanted:
+            try:
+                getattr(observer, what)(*arguments)
+            except Exception as bug:
+                log_bug(observer, bug)
 
 
 class EngineOnly(Observer):
@@ -276,7 +284,8 @@ def make_observers(makers: Sequence[MakeObserver], arrival: Arrival) -> list[Obs
     made = []
     for make in makers:
         try:
-            made.append(make(arrival))
+            if (observer := make(arrival)) is not None:
+                made.append(observer)
         except Exception as bug:
             log("bug", level=logging.ERROR, exc_info=bug)
-    return [observer for observer in made if observer is not None]
+    return made

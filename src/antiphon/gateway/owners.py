@@ -43,7 +43,8 @@ class Owners:
         self._interval = interval
         self._patience = patience
         self._retry_interval = retry_interval
-        self._moves: dict[str, str] = {}
+        # Replaced, and never changed: who has made something of them can see whether they are the same.
+        self.moves: Mapping[str, str] = {}
         self._changed = asyncio.Event()
         # By each earlier owner whose data has not been moved yet: set when the next try has ended.
         self._tries: dict[str, asyncio.Event] = {}
@@ -56,18 +57,18 @@ class Owners:
 
     def replace(self, moves: Mapping[str, str]) -> None:
         for earlier, owner in moves.items():
-            if self._moves.get(earlier) != owner:
+            if self.moves.get(earlier) != owner:
                 self._tries.setdefault(earlier, asyncio.Event())
                 self._changed.set()
-        self._moves = dict(moves)
-        for earlier in self._tries.keys() - self._moves.keys():
+        self.moves = dict(moves)
+        for earlier in self._tries.keys() - self.moves.keys():
             self._tries.pop(earlier).set()
 
     def current(self, owner: str) -> str:
-        return self._moves.get(owner, owner)
+        return self.moves.get(owner, owner)
 
     def earlier(self, owner: str) -> Sequence[str]:
-        return [earlier for earlier, now in self._moves.items() if now == owner]
+        return [earlier for earlier, now in self.moves.items() if now == owner]
 
     async def settled(self, owner: str) -> str:
         """The current owner, once it has what it stored as an earlier one. If that takes long, it has a part of it. If the
@@ -82,9 +83,9 @@ class Owners:
 
     async def catch_up(self, owner: str) -> None:
         """For a response that began before its key got a name, and was stored after that."""
-        if owner in self._moves:
+        if owner in self.moves:
             with suppress(StoreUnavailable):
-                await self._move_all(owner, self._moves[owner])
+                await self._move_all(owner, self.moves[owner])
 
     async def watch(self) -> None:
         loop = asyncio.get_running_loop()
@@ -94,7 +95,7 @@ class Owners:
                 self._changed.clear()
                 due = list(self._tries)
                 if loop.time() >= next_look:
-                    due, next_look = list(self._moves), loop.time() + self._interval
+                    due, next_look = list(self.moves), loop.time() + self._interval
                 for earlier in due:
                     if earlier not in self._running:
                         self._running.add(earlier)
@@ -107,12 +108,12 @@ class Owners:
     async def _move(self, earlier: str) -> None:
         try:
             async with self._moving:
-                owner, tried = self._moves.get(earlier), self._tries.get(earlier)
+                owner, tried = self.moves.get(earlier), self._tries.get(earlier)
                 moved = owner is not None and await self._try_to_move(earlier, owner)
         finally:
             self._running.discard(earlier)
         # Unless it got another name meanwhile.
-        if tried is None or self._tries.get(earlier) is not tried or self._moves.get(earlier) != owner:
+        if tried is None or self._tries.get(earlier) is not tried or self.moves.get(earlier) != owner:
             return
         if moved:
             del self._tries[earlier]

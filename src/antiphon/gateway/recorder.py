@@ -107,7 +107,7 @@ class ResponseRecorder:
     @property
     def owner(self) -> str:
         """Its key may get a name while it runs."""
-        return self._owners.current(self._owner)
+        return self._owners.moves.get(self._owner, self._owner)
 
     async def begin_call(self, call: ToolCall) -> bool:
         """Notes that a call is run now which must not be made twice. False: that cannot be noted. Only a response in the
@@ -123,8 +123,11 @@ class ResponseRecorder:
         """
         self.notices = []
         try:
-            history = await self._read_history(locks=locks)
-            self._own = await self._resolve(history, own)
+            request = self._request
+            is_continued = request.previous_response_id is not None or self._conversation is not None
+            history = await self._read_history(locks=locks) if is_continued else []
+            ids, calls = unresolved(history, own), ids_without_results(own)
+            self._own = await self._resolve(history, own, ids, calls) if ids or calls else own
             return history
         except BaseException:
             # Also for a client that goes away just now: the next one need not wait for the lease to run out.
@@ -143,9 +146,8 @@ class ResponseRecorder:
             known = self._histories.get(request.previous_response_id) if self._histories is not None else ()
             self._history = known or await self._chain(request.previous_response_id)
             return await run_aside(partial(decode_items, *self._history), large=sum(map(len, self._history)) >= LARGE_BODY)
-        if self._conversation is not None:
-            return await self._read_conversation(self._conversation, locks=locks)
-        return []
+        assert self._conversation is not None
+        return await self._read_conversation(self._conversation, locks=locks)
 
     async def _chain(self, previous: str) -> list[bytes]:
         links = await self._store.chain(self._owner, previous)
@@ -195,8 +197,10 @@ class ResponseRecorder:
             retry_after=1,
         )
 
-    async def _resolve(self, history: Sequence[Item], own: Sequence[Item]) -> Sequence[Item]:
-        ids, calls = unresolved(history, own), ids_without_results(own)
+    async def _resolve(
+        self, history: Sequence[Item], own: Sequence[Item], ids: Sequence[str], calls: Sequence[str]
+    ) -> Sequence[Item]:
+        """`ids`: of items that its own stand for. `calls`: whose stored items may have what the model read."""
         found = await self._find_items(ids) if ids else {}
         if calls:
             # Without the store, they are as they were sent.
@@ -262,11 +266,14 @@ class ResponseRecorder:
         `last` are its last events, which have not been sent yet.
         """
         stores = self._request.store is not False
-        await self._keep_history()
+        if self._links:
+            await self._keep_history()
         if self._conversation is None:
             if stores:
-                await self._store.put(await self._to_record_aside(response))
-                await self._owners.catch_up(self._owner)
+                is_large = len(self._own) >= LARGE_HISTORY
+                await self._store.put(await self._to_record_aside(response) if is_large else self.to_record(response))
+                if self._owner in self._owners.moves:
+                    await self._owners.catch_up(self._owner)
         elif not stores:
             await self._add_items(await self._new_items_aside(response))
         elif await self._store.put_and_unlock(await self._to_record_aside(response), await self._new_items_aside(response)):

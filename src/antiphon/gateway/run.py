@@ -24,7 +24,7 @@ from antiphon.gateway.body_reader import BodyReader
 from antiphon.gateway.engine_flow import EngineFlow
 from antiphon.gateway.equipment import Equipment
 from antiphon.gateway.exchange_calls import ExchangeCalls
-from antiphon.gateway.interruptible import Interruptible
+from antiphon.gateway.interruptible import Interruptible, done_within
 from antiphon.gateway.large_requests import is_large
 from antiphon.gateway.observers import Arrival, Channel, Observer, RunObservers
 from antiphon.gateway.outbox import Outbox
@@ -109,7 +109,7 @@ class ResponseRun:
         self._steps = Interruptible()
         self._opening: asyncio.Task[Reply | None] | None = None
         self._opened: Reply | None = None
-        self._watch = EngineWatch(equipment.timeouts)
+        self._watch = EngineWatch(equipment.watches)
         self._observers = RunObservers(observers)
         self._calls = ExchangeCalls(exchange)
         self._outbox = Outbox(self._observers, self._calls, EngineFlow())
@@ -187,7 +187,7 @@ class ResponseRun:
             self._opened = await self._steps.run(self._open())
         else:
             self._opening = asyncio.create_task(self._open())
-            await asyncio.wait({self._opening}, timeout=patience)
+            await done_within(self._opening, patience)
         if self._aborted is not None:
             raise self._aborted
         if self._opening is not None and not self._opening.done():
@@ -221,52 +221,52 @@ class ResponseRun:
     async def _drive(self) -> None:
         """Takes every step of the exchange, until it is done."""
         while not isinstance(self._exchange.step, Done):
-            if (reply := await self._next_answer()) is not None:
-                await self._receive_all(reply)
+            reply, self._opened = self._opened, None
+            if reply is None:
+                reply = await self._next_answer()
+            if reply is None:
+                continue
+            if self._aborted is not None:
+                # It came too late.
+                reply.close()
+                continue
+            error = await self._body.read(reply)
+            self._observers.answered(self._aborted or error)
+            if self._late_abort is not None:
+                self._abort_late()
+            if self._aborted is None:
+                await self._report(partial(self._exchange.finish, error), large=self._exchange.answer.has_large_end)
 
     async def _next_answer(self) -> Reply | None:
         """None: there is none to come, or it was aborted. The usage may still have to be estimated."""
-        if (reply := self._opened) is not None:
-            self._opened = None
-        elif (opening := self._opening) is None:
-            reply = await self._steps.run(self._open())
-        else:
-            try:
-                reply = await opening
-            except asyncio.CancelledError:
-                task = asyncio.current_task()
-                if self._aborted is None or (task is not None and task.cancelling()):
-                    raise
-            self._opening = None
+        if (opening := self._opening) is None:
+            return await self._steps.run(self._open())
+        reply = None
+        try:
+            reply = await opening
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._aborted is None or (task is not None and task.cancelling()):
+                raise
+        self._opening = None
         return reply
-
-    async def _receive_all(self, reply: Reply) -> None:
-        if self._aborted is not None:
-            # It came too late.
-            reply.close()
-            return
-        error = await self._body.read(reply)
-        self._observers.answered(self._aborted or error)
-        self._abort_late()
-        if self._aborted is None:
-            await self._report(partial(self._exchange.finish, error), large=self._exchange.answer.has_large_end)
 
     async def _end(self) -> None:
         """The response is stored before its terminal event is sent: a client that has seen it can continue it at once."""
-        unsent = self._outbox.take()
-        last = [*unsent, *self._exchange.end()]
+        exchange, outbox = self._exchange, self._outbox
+        unsent = outbox.take()
+        last = [*unsent, *exchange.end()]
         try:
-            await self.recorder.record(self._exchange.stored_response, last)
+            await self.recorder.record(exchange.stored_response, last)
         except ApiError as error:
-            last = [*unsent, *self._exchange.end(error)]
-        self._outbox.write_last(last)
-        self._observers.end(self.response, self._aborted or self.error)
-        await self._drain()
+            last = [*unsent, *exchange.end(error)]
+        outbox.write_last(last)
+        self._observers.end(exchange.response, self._aborted or exchange.error)
+        if not isinstance(outbox.sink, NoSink):
+            await self._drain()
 
     async def _drain(self) -> None:
         """A client that does not read gets no more time than others. Raises ConnectionResetError: it has to be left."""
-        if isinstance(self._outbox.sink, NoSink):
-            return
         end = self._end_by
         try:
             async with asyncio.timeout_at(end + self._equipment.timeouts.heartbeat if end is not None else None):
@@ -301,8 +301,10 @@ class ResponseRun:
     def close(self) -> Coroutine[Any, Any, None] | None:
         """Leaves nothing running. What it returns is still to be awaited: the connection is kept if its body ends soon, and
         tools leave what they have opened."""
-        self._observers.drop(self._aborted or self.error)
-        self._equipment.deadlines.cancel(self)
+        if self._observers.listening:
+            self._observers.drop(self._aborted or self.error)
+        if self._end_by is not None:
+            self._equipment.deadlines.cancel(self)
         self._checks.cancel()
         self._outbox.close()
         opening, opened = self._opening, self._opened
@@ -368,7 +370,8 @@ class ResponseRun:
             self._outbox.add(await self._calls.make(call, in_thread=True))
         else:
             self._outbox.add(call())
-        self._abort_late()
+        if self._late_abort is not None:
+            self._abort_late()
 
     async def _list_tools(self, step: ListTools) -> None:
         await self._leave_engine()

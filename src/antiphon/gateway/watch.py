@@ -4,6 +4,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 
+from antiphon.gateway.shared_timer import SharedTimer
+
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
@@ -38,15 +40,43 @@ class Watched(Protocol):
     def when_stalled(self) -> None: ...
 
 
+class EngineWatches(SharedTimer["EngineWatch"]):
+    """Of the runs of a gateway: most of them look at their engines after the same time."""
+
+    def __init__(self, timeouts: Timeouts) -> None:
+        super().__init__(timeouts.heartbeat)
+        self.timeouts = timeouts
+
+    def when_due(self, waiting: "EngineWatch", due: float) -> None:
+        if waiting.due == due:
+            waiting.look()
+
+
 class EngineWatch:
     """`start()` it, `stop()` it. Pieces are counted where they are read: none has to look at the clock, or to visit this."""
 
-    __slots__ = ("_loop", "_reads_before_answer", "_timeouts", "_timer")
+    __slots__ = (
+        "_limit",
+        "_reads_before",
+        "_reads_before_answer",
+        "_silent",
+        "_timer",
+        "_watched",
+        "_watches",
+        "due",
+    )
 
-    def __init__(self, timeouts: Timeouts) -> None:
+    def __init__(self, watches: EngineWatches) -> None:
         self._reads_before_answer = 0
-        self._timeouts = timeouts
-        self._loop = asyncio.get_running_loop()
+        self._watches = watches
+        # While it is started: whom it is about, the reads so far, how long the engine will have been silent at the next look
+        # if it sends nothing, and for how long it may be.
+        self._watched: Watched | None = None
+        self._reads_before = 0
+        self._silent = 0.0
+        self._limit = 0.0
+        # When it looks next; or a timer of its own, if that is earlier than all others do.
+        self.due: float | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def begin_answer(self, reads: int) -> None:
@@ -55,10 +85,16 @@ class EngineWatch:
 
     def start(self, watched: Watched, silent: float = 0.0) -> None:
         """`silent`: for how long the engine has sent nothing."""
-        limit = self._timeouts.idle if watched.reads > self._reads_before_answer else self._timeouts.first_byte
-        pause = min(self._timeouts.heartbeat, limit - silent)
-        # Only the timer refers to what is watched: nothing is left of it when that is cancelled.
-        self._timer = self._loop.call_later(pause, self._look, watched, watched.reads, silent + pause, limit)
+        watches, reads = self._watches, watched.reads
+        timeouts = watches.timeouts
+        limit = timeouts.idle if reads > self._reads_before_answer else timeouts.first_byte
+        self._watched, self._reads_before, self._limit = watched, reads, limit
+        if limit - silent >= timeouts.heartbeat:
+            self._silent = silent + timeouts.heartbeat
+            self.due = watches.start(self)
+        else:
+            self._silent = limit
+            self._timer = asyncio.get_running_loop().call_later(limit - silent, self.look)
 
     def restart(self, watched: Watched) -> None:
         """Another engine is asked: the silence of the one before it does not count."""
@@ -67,15 +103,22 @@ class EngineWatch:
         self.start(watched)
 
     def stop(self) -> None:
+        # Nothing is left that refers to what is watched.
+        self._watched = None
+        if self.due is not None:
+            self.due = None
+            self._watches.cancel(self)
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
 
-    def _look(self, watched: Watched, reads: int, silent: float, limit: float) -> None:
+    def look(self) -> None:
+        watched, self.due, self._timer = self._watched, None, None
+        assert watched is not None
         watched.when_looked()
-        quiet = reads == watched.reads and not watched.is_paused
-        if not quiet or not watched.is_asking:
-            silent = 0.0
-        if silent >= limit:
+        quiet = self._reads_before == watched.reads and not watched.is_paused
+        silent = self._silent if quiet and watched.is_asking else 0.0
+        if silent >= self._limit:
             watched.when_stalled()
             return
         if quiet:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, Counter, generate_latest
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 from antiphon.errors import Forbidden, NotFound, StoreUnavailable, Unauthorized
 from antiphon.http.app_keys import GATEWAY, KEYRING
@@ -18,6 +18,7 @@ from antiphon.http.websocket import CONNECTIONS
 from antiphon.metrics.instruments import Instruments
 from antiphon.metrics.label_values import OTHER
 from antiphon.metrics.merging import merge
+from antiphon.metrics.series import Amount
 from antiphon.metrics.state import GatewayState, StateCollector, engine_states
 from antiphon.store.records import JobCounts
 from antiphon.transport import AnswerError
@@ -39,7 +40,7 @@ class Exposed(NamedTuple):
     # The paths that are also served under other prefixes, and counted as one.
     api: frozenset[str]
     # By resource, method and status: to look one up by its labels takes longer than to count.
-    counters: dict[tuple[object, str, int], Counter]
+    counters: dict[tuple[object, str, int], Amount]
 
 
 # Missing: nothing is counted.
@@ -113,7 +114,7 @@ def count_request(request: web.Request, app: web.Application, status: int) -> No
     if counter is None:
         labels = _route(request, exposed.api), method, str(status)
         counter = exposed.counters[key] = exposed.instruments.http_requests.labels(*labels)
-    counter.inc()
+    counter.value += 1
 
 
 def counting_unrouted(instruments: Instruments, answer_error: AnswerError) -> AnswerError:
@@ -121,7 +122,7 @@ def counting_unrouted(instruments: Instruments, answer_error: AnswerError) -> An
 
     def answer(request: web.BaseRequest, error: BaseException | None) -> web.Response:
         response = answer_error(request, error)
-        instruments.http_requests.labels(UNREADABLE, OTHER, str(response.status)).inc()
+        instruments.http_requests.labels(UNREADABLE, OTHER, str(response.status)).value += 1
         return response
 
     return answer

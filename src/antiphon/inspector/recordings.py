@@ -42,6 +42,8 @@ LONGEST_SEARCHED = 1024 * 1024
 class RecordedRequest(Observer):
     """One request: its row, and the inputs of its exchange."""
 
+    __slots__ = ("_body", "_recordings", "arrived", "counted", "headers", "is_running", "outcome", "recording", "row", "turn")
+
     recording: Recording
 
     def __init__(self, recordings: "Recordings", number: int, arrival: Arrival) -> None:
@@ -50,8 +52,10 @@ class RecordedRequest(Observer):
         self.row = Row(number=number, at=recordings.to_wall_time(arrival.at), channel=arrival.channel, owner=arrival.owner)
         self.turn = Turn(number, arrival.owner)
         self._body = arrival.body
-        given = arrival.headers.get
-        self.headers = {name: value[:LONGEST_HEADER] for name in HEADERS if (value := given(name)) is not None}
+        self.headers: dict[str, str] = {}
+        for name in HEADERS:
+            if (value := arrival.headers.get(name)) is not None:
+                self.headers[name] = value[:LONGEST_HEADER]
         self.is_running = True
         # Hash of the response at its end.
         self.outcome: int | None = None
@@ -66,7 +70,8 @@ class RecordedRequest(Observer):
     def request(self, response_id: str, request: CreateResponse) -> None:
         self.row.describe(response_id, request)
         self.turn.describe(response_id, request)
-        self._show()
+        if self._recordings.viewers.open:
+            self._show()
 
     def chat(self, chat: ChatRequest, engine: str) -> None:
         recording, row = self.recording, self.row
@@ -74,10 +79,15 @@ class RecordedRequest(Observer):
         recording.asked(engine)
         if row.engine != engine:
             row.engine = engine
-            row.dialect = next((facts.dialect.name for facts in recording.engines if facts.name == engine), None)
+            row.dialect = None
+            for facts in recording.engines:
+                if facts.name == engine:
+                    row.dialect = facts.dialect.name
+                    break
         if not recording.part:
             self._compare(chat, engine)
-        self._show()
+        if self._recordings.viewers.open:
+            self._show()
 
     def _compare(self, chat: ChatRequest, engine: str) -> None:
         prompt = to_print(chat, engine)
@@ -112,8 +122,10 @@ class RecordedRequest(Observer):
         return STEP
 
     def first_output(self) -> None:
-        self.row.first_token = round(self._recordings.now() - self.arrived, 4)
-        self._show()
+        recordings = self._recordings
+        self.row.first_token = round(recordings.now() - self.arrived, 4)
+        if recordings.viewers.open:
+            self._show()
 
     def ended(self, response: Response) -> None:
         self.row.finish(response)
@@ -136,28 +148,28 @@ class RecordedRequest(Observer):
 
     def _end(self) -> None:
         self.is_running = False
-        self._recordings.ended(self)
-        self.row.time(self._recordings.now() - self.arrived)
-        self.recording.count_pieces()
-        self._count(self.recording.size + ROW_SIZE)
-        self._show()
+        recordings, recording = self._recordings, self.recording
+        recordings.ended(self)
+        self.row.time(recordings.now() - self.arrived)
+        recording.count_pieces()
+        self._count(recording.size + ROW_SIZE)
+        if recordings.viewers.open:
+            self._show()
 
     def _show(self) -> None:
-        if (viewers := self._recordings.viewers).open:
-            viewers.show(self.row)
+        """Called only if somebody looks on: mostly nobody does."""
+        self._recordings.viewers.show(self.row)
 
     # ---- its memory --------------------------------------------------------------------------------------------------
 
     def _count(self, size: int) -> None:
-        if self.recording.size > self._recordings.largest:
+        recordings = self._recordings
+        if self.recording.size > recordings.largest:
             self._cut()
             size = self.recording.size + ROW_SIZE
-        self._recount(size)
-        self._recordings.make_room()
-
-    def _recount(self, size: int) -> None:
-        self._recordings.used += size - self.counted
+        recordings.used += size - self.counted
         self.counted = size
+        recordings.make_room()
 
     def _cut(self) -> None:
         """Keeps what there is, and adds nothing. A request that is too large by itself is not kept either."""
@@ -172,7 +184,9 @@ class RecordedRequest(Observer):
     def give_back(self) -> None:
         """Its memory, while it runs: there is nobody else to take it from."""
         self._empty()
-        self._recount(self.recording.size + ROW_SIZE)
+        size = self.recording.size + ROW_SIZE
+        self._recordings.used += size - self.counted
+        self.counted = size
 
 
 def _refused_body(body: bytes) -> bytes:

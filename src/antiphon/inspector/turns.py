@@ -32,7 +32,7 @@ class Turn:
 
     def describe(self, response_id: str, request: CreateResponse) -> None:
         self.response_id, self.previous_id = response_id, request.previous_response_id
-        if (conversation := _conversation_id(request)) is not None:
+        if request.conversation is not None and (conversation := _conversation_id(request)) is not None:
             self.threads.append(("conversation", self.owner, conversation))
         if request.prompt_cache_key:
             self.threads.append(("key", self.owner, hash(request.prompt_cache_key)))
@@ -65,8 +65,8 @@ class Turns:
     def asked(self, turn: Turn, prompt: PromptPrint, model: str) -> Turn | None:
         """A turn has its first prompt: the turn before it, if it is known."""
         turn.prints.append(prompt)
-        if prompt.first is not None:
-            turn.threads.append(("first", turn.owner, (model, prompt.first)))
+        if (first := prompt.first) is not None:
+            turn.threads.append(("first", turn.owner, (model, first)))
         previous = self._find(turn)
         self._by_id[turn.response_id] = turn
         for thread in turn.threads:
@@ -103,8 +103,9 @@ class Turns:
 def _nearest(turn: Turn, earlier: Iterable[Turn], *, is_sure: bool) -> Turn | None:
     """The turn whose prompt this one shares most with, the latest of several. `is_sure`: the client says that it is the same
     conversation; otherwise it has to have grown: the same question may be asked twice."""
-    length = turn.length
-    if not is_sure and length <= turn.prints[0].leading + 1:
+    prompt = turn.prints[0]
+    length = len(prompt.messages)
+    if not is_sure and length <= prompt.leading + 1:
         # It has one message: it continues nothing.
         return None
     candidates = [each for each in earlier if is_sure or each.length < length]

@@ -1,11 +1,9 @@
 """What is measured while it happens. docs/operating.md has a row for each metric."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
+from prometheus_client import CollectorRegistry, ProcessCollector
 
 from antiphon.metrics.label_values import LabelValues
-
-# When each series began: twice the series, and Prometheus does not need it.
-disable_created_metrics()  # type: ignore[no-untyped-call]
+from antiphon.metrics.series import Counter, Gauge, Histogram
 
 # Upper bounds, in seconds. A long prompt takes minutes until its first token, and a token of a small model a millisecond.
 TO_FIRST_TOKEN = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 180, 600)
@@ -29,10 +27,10 @@ class Instruments:
         self.keys, self.engines, self.codes = LabelValues(), LabelValues(), LabelValues()
 
         def counter(name: str, help: str, *labels: str) -> Counter:
-            return Counter(f"antiphon_{name}", help, labels, registry=registry)
+            return Counter(f"antiphon_{name}", help, labels, registry)
 
         def histogram(name: str, help: str, bounds: tuple[float, ...], *labels: str) -> Histogram:
-            return Histogram(f"antiphon_{name}_seconds", help, labels, registry=registry, buckets=bounds)
+            return Histogram(f"antiphon_{name}_seconds", help, labels, registry, bounds)
 
         self.http_requests = counter(
             "http_requests", "HTTP requests that were answered; a WebSocket counts once.", "route", "method", "status"
@@ -41,7 +39,7 @@ class Instruments:
             "responses", "Responses that have ended, or were refused.", "channel", "outcome", "model", "key"
         )
         self.errors = counter("errors", "Responses that failed or were refused, by the code of the error.", "code")
-        self.running = Gauge("antiphon_responses_running", "Responses that run now.", ("channel", "stream"), registry=registry)
+        self.running = Gauge("antiphon_responses_running", "Responses that run now.", ("channel", "stream"), registry)
         self.duration = histogram("response", "From the request to the last event.", WHOLE_RESPONSE, "channel", "model")
         self.first_token = histogram("time_to_first_token", "From the request to its first output.", TO_FIRST_TOKEN, "model")
         self.between_tokens = histogram(

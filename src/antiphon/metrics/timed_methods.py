@@ -24,16 +24,16 @@ def measured_store(store: Store, instruments: Instruments) -> Store:
     def measure(name: str, took: float, result: Any) -> None:
         seconds(name).observe(took)
         if isinstance(result, Exception):
-            instruments.store_errors.labels(name).inc()
+            instruments.store_errors.labels(name).value += 1
 
     return timed(store, STORE_OPERATIONS, measure)
 
 
 def measured_checker(checker: Checker, instruments: Instruments) -> Checker:
     def measure(name: str, took: float, result: Any) -> None:
-        instruments.checks.observe(took)
+        instruments.checks.labels().observe(took)
         if not isinstance(result, CheckOutcome) or result.unfinished:
-            instruments.checks_unfinished.inc()
+            instruments.checks_unfinished.labels().value += 1
 
     return timed(checker, ("run",), measure)
 

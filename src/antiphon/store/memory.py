@@ -81,8 +81,9 @@ class MemoryStore:
     async def put(self, record: Record) -> None:
         self._tables.check_id_is_free(record.id)
         ids = ids_in(record)
-        self._tables.make_space(size_of_record(record, ids))
-        self._tables.put(record, ids)
+        size = size_of_record(record, ids)
+        self._tables.make_space(size)
+        self._tables.put(record, ids, size)
 
     async def get(self, owner: str, id: str, *, output: bool = True) -> Record | None:
         row = self._tables.response(owner, id)
@@ -234,9 +235,10 @@ class MemoryStore:
             return False
         self._tables.check_id_is_free(record.id)
         ids = ids_in(record)
-        self._tables.make_space(size_of_record(record, ids) + size_of_items(items), conversation.stored.id)
+        size = size_of_record(record, ids)
+        self._tables.make_space(size + size_of_items(items), conversation.stored.id)
         self._tables.append_items(conversation, items, record.expires_at)
-        self._tables.put(record, ids)
+        self._tables.put(record, ids, size)
         conversation.unlock()
         return True
 
@@ -245,8 +247,9 @@ class MemoryStore:
     async def enqueue(self, record: Record, request: bytes) -> None:
         self._tables.check_id_is_free(record.id)
         ids = ids_in(record)
-        self._tables.make_space(size_of_record(record, ids) + len(request))
-        row = self._tables.put(record, ids)
+        size = size_of_record(record, ids)
+        self._tables.make_space(size + len(request))
+        row = self._tables.put(record, ids, size)
         self._last_job_number += 1
         row.job = JobRow(request, self._last_job_number, self._clock())
         self._tables.resize(row, len(request))

@@ -157,9 +157,10 @@ class MemoryTables:
         if id in self.rows:
             raise IdTaken(id)
 
-    def put(self, record: Record, ids: Sequence[str]) -> ResponseRow:
-        row = self.rows[record.id] = ResponseRow(record, ids)
-        self.resize(row, size_of_record(record, ids))
+    def put(self, record: Record, ids: Sequence[str], size: int) -> ResponseRow:
+        """`size`: of the record and its index entries."""
+        row = self.rows[record.id] = ResponseRow(record, ids, size=size)
+        self._size += size
         self._index(record.id, ids)
         return row
 

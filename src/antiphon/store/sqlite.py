@@ -40,6 +40,8 @@ class Pending(NamedTuple):
 
     operation: Operation[Any]
     answer: asyncio.Future[Any]
+    # If it fails, then before its first change.
+    fails_first: bool = False
 
 
 class Outcome(NamedTuple):
@@ -65,7 +67,9 @@ class SqliteDatabase:
         self.wakeups = wakeups
         self.operation_timeout = operation_timeout
         self._connections = SqliteConnections(Path(path).expanduser(), connect, migrations)
-        self._writes: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
+        self._writes: queue.SimpleQueue[list[Pending] | None] = queue.SimpleQueue()
+        # The writes of this turn of the loop, which are handed over together.
+        self._unsent: list[Pending] = []
         self._writer = threading.Thread(target=self._write_all, name="antiphon-sqlite-writer", daemon=True)
         self._readers = ThreadPoolExecutor(READERS, "antiphon-sqlite-reader")
         self._loop = asyncio.get_running_loop()
@@ -79,6 +83,7 @@ class SqliteDatabase:
         self._writer.start()
 
     async def close(self) -> None:
+        self._hand_over()
         self._writes.put(None)
         await asyncio.to_thread(self._writer.join)
         await asyncio.to_thread(self._readers.shutdown)
@@ -87,14 +92,23 @@ class SqliteDatabase:
     async def read(self, operation: Operation[T]) -> T:
         return await self._read_within(self.operation_timeout, operation)
 
-    async def write(self, operation: Operation[T]) -> T:
+    async def write(self, operation: Operation[T], *, fails_first: bool = False) -> T:
+        """`fails_first`: if it fails, then before its first change."""
         answer: asyncio.Future[T] = self._loop.create_future()
-        self._writes.put(Pending(operation, answer))
+        if not self._unsent:
+            # What others write in this turn of the loop goes into the same transaction, and wakes the thread once.
+            self._loop.call_soon(self._hand_over)
+        self._unsent.append(Pending(operation, answer, fails_first))
         return await self._wait_for(answer, self.operation_timeout)
+
+    def _hand_over(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if unsent:
+            self._writes.put(unsent)
 
     async def put(self, record: Record) -> None:
         # The writer puts all waiting operations into one transaction.
-        await self.write(responses.put(record, self.clock()))
+        await self.write(responses.put(record, self.clock()), fails_first=True)
 
     async def size(self, limit: int) -> int:
         return await self._read_within(SIZE_TIMEOUT, used_bytes(limit))
@@ -141,19 +155,20 @@ class SqliteDatabase:
 
     def _write_all(self) -> None:
         while (group := self._next_group()) is not None:
-            # A write whose caller has timed out must not happen.
-            self._write_group([pending for pending in group if not pending.answer.done()])
+            for start in range(0, len(group), MAX_GROUP_SIZE):
+                # A write whose caller has timed out must not happen.
+                self._write_group([each for each in group[start : start + MAX_GROUP_SIZE] if not each.answer.done()])
 
     def _next_group(self) -> list[Pending] | None:
         """Wait for one write, and take all others that are in the queue by then. None: the database is closing."""
         group: list[Pending] = []
         while len(group) < MAX_GROUP_SIZE and not (group and self._writes.empty()):
-            pending = self._writes.get()
-            if pending is None:
+            handed_over = self._writes.get()
+            if handed_over is None:
                 # Write this group first, and find the end of the queue again.
                 self._writes.put(None)
                 return group or None
-            group.append(pending)
+            group += handed_over
         return group
 
     def _write_group(self, group: list[Pending]) -> None:
@@ -239,6 +254,8 @@ def write_alone(connection: sqlite3.Connection, pending: Pending, topics: list[s
 
 def write_one(connection: sqlite3.Connection, pending: Pending, topics: list[str]) -> Outcome:
     """An error of the operation undoes only this operation; an error of the database undoes the group."""
+    if pending.fails_first:
+        return write_without_savepoint(connection, pending, topics)
     connection.execute("SAVEPOINT one")
     try:
         result, woken = run(connection, pending.operation)
@@ -249,6 +266,22 @@ def write_one(connection: sqlite3.Connection, pending: Pending, topics: list[str
         return Outcome(pending.answer, error=error)
     finally:
         connection.execute("RELEASE one")
+    topics += woken
+    return Outcome(pending.answer, result)
+
+
+def write_without_savepoint(connection: sqlite3.Connection, pending: Pending, topics: list[str]) -> Outcome:
+    """There is nothing to undo if it fails. A savepoint takes a fifth of the time of a response in a group."""
+    before = connection.total_changes
+    try:
+        result, woken = run(connection, pending.operation)
+    except sqlite3.OperationalError:
+        raise
+    except Exception as error:
+        if connection.total_changes != before:
+            # A bug: it cannot be undone by itself, so nothing of the group is acknowledged.
+            raise sqlite3.InternalError("a write failed after its first change") from error
+        return Outcome(pending.answer, error=error)
     topics += woken
     return Outcome(pending.answer, result)
 

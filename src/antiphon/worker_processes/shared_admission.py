@@ -7,11 +7,10 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from antiphon.core.fair_queue import FairQueue
 from antiphon.core.request_rates import RateState
 from antiphon.engines.upstream import Engine
 from antiphon.errors import ApiError, EngineBusy, RateLimited
-from antiphon.gateway.admission import Admission, AdmissionLimits, EngineSeat, OwnerPlace, QueuePlace
+from antiphon.gateway.admission import Admission, AdmissionLimits, EngineSeat, OwnerPlace, OwnerQueue
 from antiphon.worker_processes.messages import Full, Refusal
 from antiphon.worker_processes.questions import Questions
 
@@ -116,8 +115,8 @@ class SharedAdmission(Admission):
 class SharedPlace(OwnerPlace):
     """Among the responses of an owner, in all processes."""
 
-    def __init__(self, admission: SharedAdmission, queue: FairQueue[QueuePlace], owner: str, *, patient: bool = False) -> None:
-        super().__init__(admission, queue, owner, patient=patient)
+    def __init__(self, admission: SharedAdmission, queue: OwnerQueue, owner: str, *, patient: bool = False) -> None:
+        super().__init__(queue, owner, admission.now, patient=patient)
         self._shared = admission
         self._id: int | None = None
 
