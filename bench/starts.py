@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from bench.native import Load, Programs
-from bench.processes import BenchFailed, memory_kb
+from bench.processes import BenchFailed, family, memory_kb
 from bench.requests import Asked, request
 from bench.results import Shown
 from bench.scenarios import Size, closed, fewer_streams, paced
@@ -20,6 +20,7 @@ FIGURES = COLD, IDLE, PER_STREAM
 WARM = closed(Asked(interval=1, deltas=16), 200)
 OPEN = paced("text", 1000, 10)
 PAUSE = 0.01
+SETTLED = 1.0
 
 
 def measure_start(subject: Subject, programs: Programs, folder: Path, size: Size) -> dict[Shown, float]:
@@ -27,6 +28,7 @@ def measure_start(subject: Subject, programs: Programs, folder: Path, size: Size
     with started(subject, programs.engine_port, folder, pause=PAUSE) as server:
         _ask_once(server.port, request(subject.api, Asked(stream=False)))
         cold = time.monotonic() - begun
+        _settle(server.pid)
         idle = memory_kb(server.pid)
         programs.measure(subject.api, server.port, server.pid, WARM(size))
         before = memory_kb(server.pid)
@@ -35,6 +37,16 @@ def measure_start(subject: Subject, programs: Programs, folder: Path, size: Size
             load = fewer_streams(load)
         found = programs.measure(subject.api, server.port, server.pid, load)
     return {COLD: cold, IDLE: idle / 1024, PER_STREAM: (found.memory_kb - before) / load.connections}
+
+
+def _settle(pid: int) -> None:
+    """Until it has had the same processes for a while: what a server starts only to find something out is not its memory."""
+    since = time.monotonic()
+    last = family(pid)
+    while time.monotonic() - since < SETTLED:
+        time.sleep(PAUSE)
+        if (now := family(pid)) != last:
+            since, last = time.monotonic(), now
 
 
 def _ask_once(port: int, sent: bytes) -> None:

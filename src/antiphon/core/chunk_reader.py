@@ -21,7 +21,6 @@ from antiphon.core.deltas import (
     UsageReport,
 )
 from antiphon.core.failures import error_object_to_failure, failure_to_error
-from antiphon.core.fast_path import Takes
 from antiphon.core.limits import is_deeper
 from antiphon.core.text_calls import CallFinder
 from antiphon.core.think_tags import Continues, Start, ThinkTags
@@ -96,10 +95,6 @@ def _to_annotation(given: dict[str, Any]) -> dict[str, Any]:
 def _plain_text(content: str | list[chat.ContentPart]) -> str:
     """Some servers send content in parts."""
     return content if isinstance(content, str) else "".join(part.text for part in content)
-
-
-def _both(first: Takes | None, second: Takes) -> Takes:
-    return second if first is None else lambda text: first(text) and second(text)
 
 
 def _may_end_thought(delta: chat.DeltaChunk | None) -> bool:
@@ -217,7 +212,7 @@ class ChunkReader:
         continues = self.tags.continues() if not self._logprobs else None
         if continues is None or continues.kind is ReasoningDelta or self._finder is None:
             return continues
-        return Continues(TextDelta, _both(continues.takes, self._finder.take_if_plain))
+        return continues._replace(takes=self._finder.take_if_plain)
 
     def catch_up(self, last: str) -> None:
         """Content was taken without being received, and ended with this character."""

@@ -99,7 +99,7 @@ class EngineStream:
         continues = self._reader.continues(template.kind)
         if continues is None or continues.kind is not path.kind:
             return None
-        return Continuation(template.head, template.tail, continues.takes, path, numbering)
+        return Continuation(template.head, template.tail, path, numbering, continues.takes, continues.without)
 
     def catch_up(self, continued: Continuation) -> None:
         """Before anything else is received after what was taken."""

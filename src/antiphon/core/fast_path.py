@@ -99,12 +99,23 @@ class Continuation:
     `head` and `tail` are all of the read but the text. They end and begin with the quotation marks around it.
     """
 
-    __slots__ = ("_end", "_head", "_join_at", "_numbering", "_path", "_pieces", "_start", "_tail", "_takes", "_template")
+    __slots__ = (
+        "_end", "_head", "_join_at", "_numbering", "_path", "_pieces", "_start", "_tail", "_takes", "_template", "_without",
+    )  # fmt: skip
 
-    def __init__(self, head: bytes, tail: bytes, takes: Takes | None, path: FastPath, numbering: Numbering) -> None:
+    def __init__(
+        self,
+        head: bytes,
+        tail: bytes,
+        path: FastPath,
+        numbering: Numbering,
+        takes: Takes | None = None,
+        without: str | None = None,
+    ) -> None:
+        """`without`: what no text may have in it."""
         self._head, self._tail = head, tail
         self._start, self._end = len(head) - 1, 1 - len(tail)
-        self._takes = takes
+        self._takes, self._without = takes, without
         self._path, self._pieces, self._join_at = path, path.pieces, path.join_at
         self._template, self._numbering = path.template, numbering
 
@@ -117,8 +128,8 @@ class Continuation:
             text = _to_text(data[self._start : self._end])
         except UNREADABLE:
             return None
-        takes = self._takes
-        if not text or (takes is not None and not takes(text)):
+        without, takes = self._without, self._takes
+        if not text or (without is not None and without in text) or (takes is not None and not takes(text)):
             return None
         pieces = self._pieces
         pieces.append(text)
