@@ -20,7 +20,7 @@ from bench.processes import BenchFailed, allow_many_descriptors
 from bench.results import Results, Row, Shown
 from bench.scenarios import BESIDE, QUICK, SCENARIOS, STREAM, Scenario, Size, closed
 from bench.scenarios import WHOLE as WHOLE_ANSWER
-from bench.starts import FIGURES, measure_start
+from bench.starts import FIGURES, TOO_FEW, measure_start
 from bench.starts import NAME as START
 from bench.subjects import SUBJECTS, Missing, Running, Subject, antiphon, started
 
@@ -80,8 +80,11 @@ class Run:
                 for shown in FIGURES:
                     self._row(shown, None).missing[name] = str(why)
                 continue
-            for shown, value in found.items():
-                self._row(shown, None).values.setdefault(name, []).append(value)
+            for shown in FIGURES:
+                if shown in found:
+                    self._row(shown, None).values.setdefault(name, []).append(found[shown])
+                else:
+                    self._row(shown, None).missing[name] = TOO_FEW
 
     def rows(self) -> list[Row]:
         return list(self._rows.values())
