@@ -29,3 +29,12 @@ UNUSED = set("asyncpg cryptography huggingface_hub jsonschema_rs lark mcp numpy 
 
 def test_a_gateway_starts_without_what_few_requests_need() -> None:
     assert imported("import antiphon.cli.serve, antiphon.transport.fast") & UNUSED == set()
+
+
+def test_one_process_starts_without_what_supervises_several_and_without_the_embedded_engine() -> None:
+    # It does not start: everybody could use it. By then, all is imported that it starts with.
+    modules = imported(
+        "from antiphon.cli.commands import app; app(['serve', '--host', '0.0.0.0', '--upstream', 'http://127.0.0.1:9'])"
+    )
+    assert "antiphon.app" in modules
+    assert modules & {"antiphon.worker_processes.supervisor", "antiphon.embedded.process", "antiphon.embedded.weights"} == set()

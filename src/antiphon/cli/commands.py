@@ -104,11 +104,11 @@ def serve(
     with _without_gc():
         from antiphon.checked_settings import load_settings
         from antiphon.cli.serve import NoEngine, serve_forever
-        from antiphon.cli.supervise import supervise_forever, worker_count
         from antiphon.cli.taken_port import CannotListen
+        from antiphon.cli.worker_count import worker_count
         from antiphon.embedded import CannotEmbed
         from antiphon.store import CannotOpen
-        from antiphon.worker_processes.supervisor import CannotServe
+        from antiphon.worker_processes import CannotServe
 
     flags: dict[str, Any] = {
         "host": host,
@@ -137,6 +137,8 @@ def serve(
     chosen = _load(flags, config)
     try:
         if worker_count(chosen) > 1:
+            from antiphon.cli.supervise import supervise_forever
+
             supervise_forever(chosen, flags, config)
         else:
             serve_forever(chosen, partial(load_settings, flags, config))

@@ -11,30 +11,12 @@ from antiphon.checked_settings import load_settings
 from antiphon.cli.event_loop import loop_factory
 from antiphon.cli.serve import choose_engines, end_task, refuse_to_be_open, until_stopped
 from antiphon.cli.taken_port import cannot_listen
-from antiphon.settings import Settings, SettingsError
+from antiphon.cli.worker_count import worker_count
+from antiphon.settings import Settings
 from antiphon.transport import make_session
 from antiphon.worker_processes.control import serve_control
-from antiphon.worker_processes.listening import CannotShare, bind_slots, check_sharing
+from antiphon.worker_processes.listening import bind_slots
 from antiphon.worker_processes.supervisor import Plan, Supervisor, private_folder
-
-NOT_IN_MEMORY = (
-    "store = memory: cannot be shared by {workers} worker processes: each would have its own. Set store to sqlite:PATH or "
-    "postgresql://…, leave it out for a file in the data directory, or set workers to 1."
-)
-
-
-def worker_count(settings: Settings) -> int:
-    """How many processes answer requests. Raises SettingsError if that many cannot share what they must."""
-    workers = os.cpu_count() or 1 if settings.workers == "auto" else settings.workers
-    if workers == 1:
-        return 1
-    if (settings.store or "").startswith("memory:"):
-        raise SettingsError(NOT_IN_MEMORY.format(workers=workers))
-    try:
-        check_sharing()
-    except CannotShare as reason:
-        raise SettingsError(str(reason)) from None
-    return workers
 
 
 def supervise_forever(settings: Settings, flags: dict[str, Any], config: Path | None) -> None:

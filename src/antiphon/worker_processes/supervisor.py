@@ -21,6 +21,7 @@ from antiphon.embedded.process import EngineProcess, RestartPauses
 from antiphon.logs import log
 from antiphon.metrics.merging import merge_departed
 from antiphon.settings import Settings, SettingsError
+from antiphon.worker_processes import CannotServe
 from antiphon.worker_processes.messages import (
     Answer,
     Ask,
@@ -51,10 +52,6 @@ REPLACED_WITHIN = 3600.0
 
 UNDER_WAY = "a restart is under way already"
 STOPPING = "the gateway is stopping"
-
-
-class CannotServe(Exception):
-    """The first worker process could not start. The message says why."""
 
 
 class CannotReplace(Exception):
