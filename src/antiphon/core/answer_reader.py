@@ -45,7 +45,7 @@ class AnswerReader:
     def __init__(self, output: Output, sequence: ItemSequence) -> None:
         self._output = output
         self._sequence = sequence
-        # What most reads are: more of what is open. A caller in a hurry may take the event of such a read itself.
+        # What most reads are: more of what is open. A caller may take the event of such a read itself.
         self.continuation: Continuation | None = None
         self._stream = NOT_BEGUN
         self._finder: CallFinder | None = None

@@ -92,9 +92,9 @@ class FastEventStream:
             return False
         data = b"%x\r\n%b\r\n" % (len(event), event)
         try:
+            # As `_send` does it, with a call less for every delta.
             sent = os.write(descriptor, data)
         except OSError:
-            # It is full, or broken: the transport finds that out itself, and knows what to do.
             sent = 0
         return sent < len(data) and self._queue(data[sent:])
 
