@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -217,9 +218,14 @@ async def test_what_a_worker_starts_gets_none_of_its_sockets(engine: MockEngine,
 
 
 def socket_flags(pid: int) -> list[int]:
-    sockets = [file.name for file in Path(f"/proc/{pid}/fd").iterdir() if os.readlink(file).startswith("socket:")]
-    described = [Path(f"/proc/{pid}/fdinfo/{name}").read_text() for name in sockets]
-    return [int(each.split("flags:\t")[1].split()[0], 8) for each in described]
+    """Of the sockets that are open; one that is closed meanwhile is not counted."""
+    flags = []
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            if os.readlink(file).startswith("socket:"):
+                info = Path(f"/proc/{pid}/fdinfo/{file.name}").read_text()
+                flags.append(int(info.split("flags:\t")[1].split()[0], 8))
+    return flags
 
 
 async def test_workers_end_with_their_supervisor(engine: MockEngine, tmp_path: Path) -> None:
