@@ -7,12 +7,13 @@ query never reaches a database as text.
 
 import hashlib
 import math
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
-import regex
+from antiphon.core.patterns import Pattern
 
 # How soon a word that is repeated stops to count, and how much the length of a text counts.
 SATURATION = 1.2
@@ -38,12 +39,12 @@ COMMON = frozenset(
     "to us ve was we were what when where which while who whom whose why will with would you your".split()
 )
 
-_WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
+_WORD = Pattern(r"[\p{L}\p{M}\p{N}]+")
 # Where camelCase and HTTPServer are split.
-_HUMP = regex.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # Scripts without spaces between words; and Korean, which adds its particles to them.
-_UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー]+")
-_ACCENTED = regex.compile(r"[\p{Latin}\p{Greek}\p{Cyrillic}]")
+_UNSPACED = Pattern(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー]+")
+_ACCENTED = Pattern(r"[\p{Latin}\p{Greek}\p{Cyrillic}]")
 
 
 def words_of_text(text: str) -> list[str]:
@@ -60,7 +61,7 @@ def words_of_query(query: str) -> list[str]:
 
 def _found(text: str) -> Iterator[str]:
     whole = text if text.isascii() else unicodedata.normalize("NFKC", text)
-    return (match.group() for match in _WORD.finditer(whole))
+    return (match.group() for match in _WORD.compiled.finditer(whole))
 
 
 def _indexed(word: str) -> tuple[str, ...]:
@@ -83,7 +84,7 @@ def _parts(word: str) -> Sequence[str]:
 
 def _spellings(word: str, *, singles: bool) -> Iterator[str]:
     at = 0
-    for run in _UNSPACED.finditer(word):
+    for run in _UNSPACED.compiled.finditer(word):
         yield from _plain(word[at : run.start()])
         yield from _pairs(run.group(), singles=singles)
         at = run.end()
@@ -113,7 +114,7 @@ def _without_accents(word: str) -> str:
 
 # ---- English endings -------------------------------------------------------------------------------------------------
 
-_VOWEL = regex.compile(r"[aeiouy]")
+_VOWEL = re.compile(r"[aeiouy]")
 
 
 def _stem(word: str) -> str:

@@ -7,17 +7,20 @@ link; that of a file is cut out, with the space that belongs to it.
 
 import re
 from collections.abc import Collection, Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote, urlsplit
 
-import regex
 from msgspec import Struct, structs
 
 from antiphon.core.code_results import CodeFile
 from antiphon.core.deltas import Citation, CitedDelta, Delta, TextDelta
 from antiphon.core.file_links import ContainerFile, FileLinks
+from antiphon.core.patterns import Pattern
 from antiphon.core.text_calls import CallFinder
 from antiphon.core.text_calls.markdown import MarkdownWithTildes
+
+if TYPE_CHECKING:
+    import regex
 
 # Of a source that is shown as a link.
 LONGEST_URL = 2048
@@ -31,7 +34,7 @@ _LIST = rf"{_NUMBER}(?:,[ ]?{_NUMBER}){{0,15}}"
 _NAMED = r"(?:†[^】【\[`\n]{0,80})?"
 _ONE = rf"(?:\[\^?{_NUMBER}\]|【{_NUMBER}】)"
 _GROUP = rf"(?:{_ONE}(?:[,;]?[ ]?{_ONE}){{1,5}}|\[\^?{_LIST}\]|【{_NUMBER}{_NAMED}】)"
-_MARK = regex.compile(
+_MARK = Pattern(
     rf"(?P<space>[ ]?)(?:(?P<mark>\[(?P<list>{_LIST})\]|\[\^(?P<note>{_NUMBER})\]|【(?P<lens>{_NUMBER}){_NAMED}】)"
     rf"|\((?P<group>{_GROUP})\))"
 )
@@ -244,7 +247,7 @@ class CitationMarks:
             return False
         return following != "" and not following.isspace() and following not in _AFTER_WORD and following.isascii()
 
-    def _cited(self, found: regex.Match[str], following: str) -> list[Citable]:
+    def _cited(self, found: "regex.Match[str]", following: str) -> list[Citable]:
         """What is cited there; nothing if that is no mark."""
         if not self._may_be_mark(found[0]) or self._is_link(found["mark"], following):
             return []
@@ -264,7 +267,7 @@ class CitationMarks:
 
     # ---- what becomes of it ------------------------------------------------------------------------------------------
 
-    def _read_brackets(self, found: regex.Match[str], text: str, deltas: list[TextDelta]) -> int:
+    def _read_brackets(self, found: "regex.Match[str]", text: str, deltas: list[TextDelta]) -> int:
         """Brackets in which nothing would be left go with their marks. Others are text, and their marks are read next. Returns
         where to go on."""
         cited = self._known(_NAME.sub("", found["group"])) if self._may_be_mark(found[0]) else []
@@ -303,7 +306,7 @@ class CitationMarks:
         return False
 
 
-def _next_mark(text: str, at: int, *, is_end: bool) -> regex.Match[str] | None:
+def _next_mark(text: str, at: int, *, is_end: bool) -> "regex.Match[str] | None":
     """The first mark, or what may become one at the end of the text. Marks are rare: the pattern is tried only where a bracket
     is, and in front of it."""
     for beginning in _BEGINNING.finditer(text, at):

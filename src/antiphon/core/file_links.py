@@ -9,14 +9,14 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
-import regex
 from msgspec import Struct
 
 from antiphon.core.code_results import LINK
 from antiphon.core.deltas import CitedDelta, TextDelta
+from antiphon.core.patterns import Pattern
 
 # What continues a name: `plot.png` is not meant in `plot.png.bak`.
-_GOES_ON = regex.compile(r"[\p{L}\p{N}_-]|\.[\p{L}\p{N}_-]")
+_GOES_ON = Pattern(r"[\p{L}\p{N}_-]|\.[\p{L}\p{N}_-]")
 # Bytes. A path that is longer is not linked.
 LONGEST_NAME = 255
 

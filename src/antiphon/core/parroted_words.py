@@ -7,10 +7,9 @@ become one of our own sentences, whatever white space is in it.
 import re
 from collections.abc import Collection
 
-import regex
-
 from antiphon.core.deltas import Delta, TextDelta
 from antiphon.core.own_words import OWN_WORDS
+from antiphon.core.patterns import Pattern
 from antiphon.core.text_calls import CallFinder, TextCalls
 
 # A text longer than this is no longer compared.
@@ -56,7 +55,7 @@ class WithoutOwnWords:
             return deltas
         self._rest += deltas
         text = self._text()
-        if text is not None and len(text) <= LONGEST and self._pattern.fullmatch(text, partial=True) is not None:
+        if text is not None and len(text) <= LONGEST and self._pattern.compiled.fullmatch(text, partial=True) is not None:
             return []
         return self._pass_on()
 
@@ -64,7 +63,7 @@ class WithoutOwnWords:
         """What was buffered is whole: our own words, or text after all."""
         rest = self._buffered(deltas)
         text = self._text()
-        if text and text.strip() and self._pattern.fullmatch(text) is not None:
+        if text and text.strip() and self._pattern.compiled.fullmatch(text) is not None:
             self.parroted = True
             self._rest = []
         rest += self._pass_on()
@@ -81,9 +80,9 @@ class WithoutOwnWords:
         return rest
 
 
-def _own_words(complaint: str) -> regex.Pattern[str]:
+def _own_words(complaint: str) -> Pattern:
     sentences = [*map(_template, OWN_WORDS), *([_literal(complaint)] if len(complaint) <= LONGEST else [])]
-    return regex.compile(f"{_AROUND}(?:{'|'.join(sentences)}){_AROUND}", regex.IGNORECASE)
+    return Pattern(f"(?i){_AROUND}(?:{'|'.join(sentences)}){_AROUND}")
 
 
 def _template(sentence: str) -> str:
@@ -93,4 +92,4 @@ def _template(sentence: str) -> str:
 
 
 def _literal(text: str) -> str:
-    return r"\s+".join(map(regex.escape, text.split(" "))) if text.strip() else r"\s*"
+    return r"\s+".join(map(re.escape, text.split(" "))) if text.strip() else r"\s*"

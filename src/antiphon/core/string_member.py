@@ -4,7 +4,7 @@ import json
 import re
 from functools import cache
 
-import regex
+from antiphon.core.patterns import Pattern
 
 INPUT = ("input",)
 # The complete part of a JSON string: an escape sequence that is cut off is left for later, and so is the first half of a
@@ -58,9 +58,9 @@ class JsonString:
 
 
 @cache
-def _opening(names: tuple[str, ...]) -> regex.Pattern[str]:
-    """Up to the first character of the value. Unlike `re`, `regex` reports a partial match."""
-    return regex.compile(rf'\s{{0,99}}\{{\s{{0,99}}"(?:{"|".join(names)})"\s{{0,99}}:\s{{0,99}}"')
+def _opening(names: tuple[str, ...]) -> Pattern:
+    """Up to the first character of the value. It may match in part."""
+    return Pattern(rf'\s{{0,99}}\{{\s{{0,99}}"(?:{"|".join(names)})"\s{{0,99}}:\s{{0,99}}"')
 
 
 class StringMember:

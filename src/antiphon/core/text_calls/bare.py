@@ -3,8 +3,7 @@
 from functools import partial
 from typing import NamedTuple
 
-import regex
-
+from antiphon.core.patterns import Pattern
 from antiphon.core.text_calls.bodies import NAME, SPACE, PythonCalls, python_call, reject_other_word
 from antiphon.core.text_calls.candidates import Candidate, CandidateFactory, Match
 from antiphon.core.text_calls.markers import marked_block
@@ -17,19 +16,17 @@ ACTION = "Action:"
 _STRING = r'"[^"\\]{0,128}"'
 _SHORT = rf'"(?:name|function)"{SPACE}:{SPACE}(?P<name>{_STRING})|"type"{SPACE}:{SPACE}"function"|"id"{SPACE}:{SPACE}{_STRING}'
 _LONG = rf'"(?:(?:arguments|parameters)"{SPACE}:{SPACE}[{{"]|function"{SPACE}:{SPACE}\{{)'
-_JSON_HEAD = regex.compile(rf"(?:\[{SPACE})?\{{{SPACE}(?:(?:{_SHORT}){SPACE},{SPACE}){{0,9}}{_LONG}")
-_LIST_HEAD = regex.compile(rf"(?=\[{SPACE}(?P<first>\S))")
-_FENCE = regex.compile(r"(?P<run>`{3,99})[ \t]{0,99}(?P<language>[\w+-]{0,32})[ \t]{0,99}\r?\n")
+_JSON_HEAD = Pattern(rf"(?:\[{SPACE})?\{{{SPACE}(?:(?:{_SHORT}){SPACE},{SPACE}){{0,9}}{_LONG}")
+_LIST_HEAD = Pattern(rf"(?=\[{SPACE}(?P<first>\S))")
+_FENCE = Pattern(r"(?P<run>`{3,99})[ \t]{0,99}(?P<language>[\w+-]{0,32})[ \t]{0,99}\r?\n")
 # The languages of fenced blocks that are never examples.
 _FOR_CALLS = frozenset({"tool_code", "tool_call", "tool_calls"})
-_STATEMENT = regex.compile(r"(?:(?P<print>print)\(|(?!print\())(?=[A-Za-z_][\w.-]{0,127}\()")
-_PRINT_END = regex.compile(rf"{SPACE}\)")
-_ACTION = regex.compile(
-    rf"{ACTION}[ \t]{{0,9}}(?:{NAME}[ \t]{{0,9}}\r?\n{SPACE}Action Input:{SPACE}(?=\{{)|\r?\n{SPACE}(?=[`\[{{]))"
-)
-_OBSERVATION = regex.compile(r"Observation:")
-_NAME_LINE = regex.compile(rf"{NAME}\r?\n[ \t]{{0,9}}(?=\{{)")
-_NEXT_NAME = regex.compile(r">>>")
+_STATEMENT = Pattern(r"(?:(?P<print>print)\(|(?!print\())(?=[A-Za-z_][\w.-]{0,127}\()")
+_PRINT_END = Pattern(rf"{SPACE}\)")
+_ACTION = Pattern(rf"{ACTION}[ \t]{{0,9}}(?:{NAME}[ \t]{{0,9}}\r?\n{SPACE}Action Input:{SPACE}(?=\{{)|\r?\n{SPACE}(?=[`\[{{]))")
+_OBSERVATION = Pattern(r"Observation:")
+_NAME_LINE = Pattern(rf"{NAME}\r?\n[ \t]{{0,9}}(?=\{{)")
+_NEXT_NAME = Pattern(r">>>")
 _PYTHON = PythonCalls()
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from antiphon.core.text_calls.bodies import Body, any_of, reject_other_word
+from antiphon.core.patterns import any_of
+from antiphon.core.text_calls.bodies import Body, reject_other_word
 from antiphon.core.text_calls.candidates import Candidate, Match
 from antiphon.core.text_calls.shapes import Call, ToolNames
 from antiphon.core.text_calls.source import NotACall, Reading, Source
@@ -63,7 +64,7 @@ class Block:
             at = source.at
             try:
                 yield from source.white_space()
-                index, head = yield from source.first_of([self._end.match, *(body.head for body in self._bodies)])
+                index, head = yield from source.first_of([self._end, *(body.head for body in self._bodies)])
                 if index == 0:
                     return calls
                 calls += yield from self._bodies[index - 1].read(source, tools, head, self._stop)
@@ -77,7 +78,7 @@ class Block:
 
     def _read_rest(self, source: Source, tools: ToolNames) -> Reading[Match]:
         heads = [body.head for body in self._following]
-        stray = [] if self._stray is None else [self._stray.match]
+        stray = [] if self._stray is None else [self._stray]
         index, head = yield from source.first_of([*heads, *stray])
         if index == len(heads):
             return Match([], source.at)

@@ -6,24 +6,24 @@ A body begins where its `head` matches. `read()` then takes everything up to the
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
-import regex
 
+from antiphon.core.patterns import Pattern
 from antiphon.core.text_calls.literals import GEMMA, PYTHON, members
 from antiphon.core.text_calls.nearly_json import Repairs
 from antiphon.core.text_calls.parameters import parameter_to_json, string_to_json
 from antiphon.core.text_calls.shapes import Call, ToolNames, is_object, leading_calls, marked_arguments, marked_calls
 from antiphon.core.text_calls.source import LONGEST_END, NotACall, Reading, Source, required
 
+if TYPE_CHECKING:
+    import regex
+
 # Names and keys are short, and so is the white space between the parts of a call: no head is long.
 SPACE = r"\s{0,99}"
 NAME = r"(?P<name>[\w.-]{1,128})"
-_NAMED = regex.compile(
-    rf'(?:\[{SPACE}){{0,2}}\{{{SPACE}"(?:name|function|tool_name)"{SPACE}:{SPACE}"(?P<name>[^"\\]{{0,128}})"'
-)
+_NAMED = Pattern(rf'(?:\[{SPACE}){{0,2}}\{{{SPACE}"(?:name|function|tool_name)"{SPACE}:{SPACE}"(?P<name>[^"\\]{{0,128}})"')
 # Llama calls a tool by this method.
 _METHOD = "call"
 _WORD = re.compile(r"[\w.-]+")
@@ -32,31 +32,11 @@ _CDATA = re.compile(r"\s*<!\[CDATA\[(.*)\]\]>\s*", re.DOTALL)
 _IS_STRING = {"true": frozenset({"string"}), "false": None}
 
 
-class End:
-    """What ends a call or a block: to be searched for, and to be read. Compiled when it is first used: there are a hundred of
-    them, and most are never used."""
-
-    def __init__(self, pattern: str) -> None:
-        self._pattern = pattern
-
-    @cached_property
-    def search(self) -> re.Pattern[str]:
-        return re.compile(self._pattern)
-
-    @cached_property
-    def match(self) -> "regex.Pattern[str]":
-        return regex.compile(self._pattern)
-
-
-def any_of(texts: Sequence[str]) -> End | None:
-    return End("|".join(map(re.escape, texts))) if texts else None
-
-
 class Body(Protocol):
     @property
-    def head(self) -> "regex.Pattern[str]": ...
+    def head(self) -> Pattern: ...
 
-    def read(self, source: Source, tools: ToolNames, head: "regex.Match[str]", stop: End | None) -> Reading[list[Call]]:
+    def read(self, source: Source, tools: ToolNames, head: "regex.Match[str]", stop: Pattern | None) -> Reading[list[Call]]:
         """`stop`: what ends the block around it, and is not read. None: it ends with the last bracket."""
 
 
@@ -64,14 +44,14 @@ class Body(Protocol):
 class JsonCalls:
     """Objects with the name and the arguments of a call, one after another or in lists."""
 
-    head: "regex.Pattern[str]" = field(default=regex.compile(rf"(?=\{{|\[{SPACE}[\[{{])"))
+    head: Pattern = field(default=Pattern(rf"(?=\{{|\[{SPACE}[\[{{])"))
 
-    def read(self, source: Source, tools: ToolNames, head: "regex.Match[str]", stop: End | None) -> Reading[list[Call]]:
+    def read(self, source: Source, tools: ToolNames, head: "regex.Match[str]", stop: Pattern | None) -> Reading[list[Call]]:
         yield from _reject_unknown_tool(source, tools)
         start = source.at
         if stop is None:
             return required(marked_calls((yield from source.json_value()), tools))
-        text = yield from source.json_until(stop.search)
+        text = yield from source.json_until(stop)
         if text is not None:
             return required(marked_calls(text, tools))
         calls, source.at = leading_calls(source.text, tools, start)
@@ -92,15 +72,15 @@ def _reject_unknown_tool(source: Source, tools: ToolNames) -> Reading[None]:
 class NamedCall:
     """A name, and then its arguments: as JSON, or as parameters in tags."""
 
-    head: "regex.Pattern[str]"
+    head: Pattern
     # Ends the call. None: what ends the block around it, or the last bracket of the JSON.
-    end: End | None = None
-    parameter: "regex.Pattern[str] | None" = None
-    parameter_end: re.Pattern[str] | None = None
+    end: Pattern | None = None
+    parameter: Pattern | None = None
+    parameter_end: Pattern | None = None
     # Where a value has parts that are not read.
     nested: str | None = None
 
-    def read(self, source: Source, tools: ToolNames, head: "regex.Match[str]", stop: End | None) -> Reading[list[Call]]:
+    def read(self, source: Source, tools: ToolNames, head: "regex.Match[str]", stop: Pattern | None) -> Reading[list[Call]]:
         name = required(tools.find(head["name"]))
         yield from source.white_space()
         is_json = source.text.startswith("{", source.at)
@@ -110,32 +90,32 @@ class NamedCall:
         )
         return [Call(name, arguments)]
 
-    def _json(self, source: Source, repairs: Repairs, end: End | None) -> Reading[str]:
-        text = None if end is None else (yield from source.json_until(end.search))
+    def _json(self, source: Source, repairs: Repairs, end: Pattern | None) -> Reading[str]:
+        text = None if end is None else (yield from source.json_until(end))
         if text is None:
             value = yield from source.json_value()
             # What was cut off is not repaired.
             return required(marked_arguments(value, repairs) if end is None or is_object(value) else None)
         if self.end is not None:
-            yield from source.token(self.end.match)
+            yield from source.token(self.end)
         return required(marked_arguments(text, repairs))
 
-    def _parameters(self, source: Source, tools: ToolNames, name: str, end: End | None) -> Reading[str]:
+    def _parameters(self, source: Source, tools: ToolNames, name: str, end: Pattern | None) -> Reading[str]:
         if self.parameter is None or self.parameter_end is None or end is None:
             raise NotACall
         values: dict[str, Any] = {}
         while True:
             yield from source.white_space()
             at = source.at
-            index, found = yield from source.first_of([end.match, self.parameter])
+            index, found = yield from source.first_of([end, self.parameter])
             if index == 0:
                 source.at = source.at if self.end is not None else at
                 return msgspec.json.encode(values).decode()
             key = found["key"].strip()
-            written = yield from self._value(source, [end.match, self.parameter])
+            written = yield from self._value(source, [end, self.parameter])
             values[key] = msgspec.Raw(_to_json(written, found, tools.types(name, key), tools.repairs))
 
-    def _value(self, source: Source, following: list["regex.Pattern[str]"]) -> Reading[str]:
+    def _value(self, source: Source, following: list[Pattern]) -> Reading[str]:
         """Up to an end tag after which the next parameter begins or the call ends: the value may contain such tags."""
         assert self.parameter_end is not None
         start = searched = source.at
@@ -181,9 +161,9 @@ def _to_json(written: str, found: "regex.Match[str]", types: frozenset[str] | No
 class PythonCalls:
     """Calls with literals as keyword arguments: `[f(x=1), g()]`, `f(x=1)`, `f.call(x=1)`."""
 
-    head: "regex.Pattern[str]" = field(default=regex.compile(rf"(?P<list>\[{SPACE})?(?=[A-Za-z_][\w.-]{{0,127}}\()"))
+    head: Pattern = field(default=Pattern(rf"(?P<list>\[{SPACE})?(?=[A-Za-z_][\w.-]{{0,127}}\()"))
 
-    def read(self, source: Source, tools: ToolNames, head: "regex.Match[str]", stop: End | None) -> Reading[list[Call]]:
+    def read(self, source: Source, tools: ToolNames, head: "regex.Match[str]", stop: Pattern | None) -> Reading[list[Call]]:
         calls = [(yield from python_call(source, tools))]
         in_list = head["list"] is not None
         while True:
@@ -199,11 +179,11 @@ class PythonCalls:
         return calls
 
 
-_IN_LIST = regex.compile(rf"{SPACE},{SPACE}(?=[^\s\]])")
-_IN_LINES = regex.compile(r"\s{0,99}[,;\n]\s{0,99}(?=[A-Za-z_][\w.-]{0,127}\()")
-_LIST_END = regex.compile(rf"{SPACE}(?:,{SPACE})?\]")
-_PYTHON_NAME = regex.compile(rf"{NAME}\(")
-_KEYWORD = regex.compile(rf"(?P<key>[A-Za-z_][\w-]{{0,127}}){SPACE}={SPACE}")
+_IN_LIST = Pattern(rf"{SPACE},{SPACE}(?=[^\s\]])")
+_IN_LINES = Pattern(r"\s{0,99}[,;\n]\s{0,99}(?=[A-Za-z_][\w.-]{0,127}\()")
+_LIST_END = Pattern(rf"{SPACE}(?:,{SPACE})?\]")
+_PYTHON_NAME = Pattern(rf"{NAME}\(")
+_KEYWORD = Pattern(rf"(?P<key>[A-Za-z_][\w-]{{0,127}}){SPACE}={SPACE}")
 
 
 def python_call(source: Source, tools: ToolNames) -> Reading[Call]:
@@ -217,9 +197,9 @@ def python_call(source: Source, tools: ToolNames) -> Reading[Call]:
 class GemmaCall:
     """`call:NAME{KEY:VALUE,…}`, with strings between marks of their own."""
 
-    head: "regex.Pattern[str]" = field(default=regex.compile(rf"call:{NAME}\{{"))
+    head: Pattern = field(default=Pattern(rf"call:{NAME}\{{"))
 
-    def read(self, source: Source, tools: ToolNames, head: "regex.Match[str]", stop: End | None) -> Reading[list[Call]]:
+    def read(self, source: Source, tools: ToolNames, head: "regex.Match[str]", stop: Pattern | None) -> Reading[list[Call]]:
         name = required(tools.find(head["name"]))
         values = yield from members(source, GEMMA, GEMMA.key, "}")
         return [Call(name, msgspec.json.encode(values).decode())]

@@ -1,27 +1,28 @@
 """The call in an answer that was constrained to be one: `{"name": …, "arguments": {…}}`, read while it arrives. Where the
 answer may be in words as well, these are the text of a call of our own function."""
 
+import re
 from collections.abc import Callable, Collection
 from enum import Enum
 from functools import lru_cache
 
 import msgspec
-import regex
 
 from antiphon.core.call_schema import TEXT
 from antiphon.core.deltas import CallDelta, Delta, TextDelta
+from antiphon.core.patterns import Pattern
 from antiphon.core.string_member import JsonString
 from antiphon.core.text_calls.brackets import Brackets
 from antiphon.core.text_calls.finder import CallFinder
 from antiphon.wire import UNREADABLE
 
-# Up to the first bracket of the arguments. Unlike `re`, `regex` reports a partial match. No tool has a longer name.
+# Up to the first bracket of the arguments. No tool has a longer name.
 _NAME = r'("(?:[^"\\]|\\.){0,512}")'
 _SPACE = r"[ \t\r\n]{0,99}"
-_HEAD = regex.compile(_SPACE.join(["", r"\{", '"name"', ":", _NAME, ",", '"arguments"', ":", r"\{"]))
+_HEAD = Pattern(_SPACE.join(["", r"\{", '"name"', ":", _NAME, ",", '"arguments"', ":", r"\{"]))
 _WHITESPACE = " \t\r\n"
 # How an answer begins that follows the schema of a call: with any white space, and its members in any order.
-_FORM = regex.compile(rf'\s*\{{\s*(?:"arguments"\s*:|"name"\s*:\s*{_NAME}\s*,\s*"arguments"\s*:\s*\{{)')
+_FORM = Pattern(rf'\s*\{{\s*(?:"arguments"\s*:|"name"\s*:\s*{_NAME}\s*,\s*"arguments"\s*:\s*\{{)')
 # So much of an answer is looked at for that.
 LONGEST_BEGINNING = 2048
 
@@ -190,10 +191,10 @@ class ConstrainedCall:
 
 
 @lru_cache(maxsize=16)
-def say_head(name: str) -> "regex.Pattern[str]":
+def say_head(name: str) -> Pattern:
     """Up to the first character of the text of our own function."""
-    named = regex.escape(msgspec.json.encode(name).decode())
-    return regex.compile(_SPACE.join(["", r"\{", '"name"', ":", named, ",", '"arguments"', ":", r"\{", f'"{TEXT}"', ":", '"']))
+    named = re.escape(msgspec.json.encode(name).decode())
+    return Pattern(_SPACE.join(["", r"\{", '"name"', ":", named, ",", '"arguments"', ":", r"\{", f'"{TEXT}"', ":", '"']))
 
 
 def _string(literal: str) -> str:

@@ -7,10 +7,9 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-import regex
-
+from antiphon.core.patterns import Pattern
 from antiphon.core.text_calls.blocks import Block
-from antiphon.core.text_calls.bodies import NAME, SPACE, Body, End, GemmaCall, JsonCalls, NamedCall, PythonCalls
+from antiphon.core.text_calls.bodies import NAME, SPACE, Body, GemmaCall, JsonCalls, NamedCall, PythonCalls
 
 
 class Place(Enum):
@@ -47,10 +46,10 @@ def _named(
     nested: str | None = None,
 ) -> NamedCall:
     return NamedCall(
-        regex.compile(head),
-        None if end is None else End(end),
-        None if parameter is None else regex.compile(parameter),
-        None if parameter_end is None else re.compile(parameter_end),
+        Pattern(head),
+        None if end is None else Pattern(end),
+        None if parameter is None else Pattern(parameter),
+        None if parameter_end is None else Pattern(parameter_end),
         nested,
     )
 
@@ -105,7 +104,7 @@ HY3_CALL = _named(
 )
 MISTRAL_CALL = _named(rf"{NAME}{SPACE}(?:\[CALL_ID\]{SPACE}[\w-]{{0,128}}{SPACE})?(?:\[ARGS\])?{SPACE}(?=\{{)")
 MISTRAL_NEXT = _named(rf"{NAME}{SPACE}(?:\[CALL_ID\]{SPACE}[\w-]{{0,128}}{SPACE})?\[ARGS\]{SPACE}(?=\{{)")
-LLAMA_NEXT = JsonCalls(regex.compile(rf";{SPACE}(?=\{{)"))
+LLAMA_NEXT = JsonCalls(Pattern(rf";{SPACE}(?=\{{)"))
 KIMI_CALL = _named(
     rf"<\|tool_call_begin\|>{SPACE}{NAME}(?::\d{{1,9}})?{SPACE}<\|tool_call_argument_begin\|>{SPACE}(?=\{{)",
     r"<\|tool_call_end\|>",
@@ -137,7 +136,7 @@ SOLAR_2_CALL = _named(
     r"<\|tool_arg:end\|>",
 )
 _M3_MARK = "]<]minimax[>["
-_M3 = regex.escape(_M3_MARK)
+_M3 = re.escape(_M3_MARK)
 MINIMAX_3_CALL = _named(
     rf"{_M3}<invoke name=\"{NAME}\">",
     rf"{_M3}</invoke>",

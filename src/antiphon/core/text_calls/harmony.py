@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Iterator
-
-import regex
+from typing import TYPE_CHECKING
 
 from antiphon.core.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
+from antiphon.core.patterns import Pattern
 from antiphon.core.text_calls.shapes import MAX_BUFFERED, ToolNames, is_object, marked_arguments
+
+if TYPE_CHECKING:
+    import regex
 
 MARKERS = tuple(f"<|{name}|>" for name in "start end message channel constrain return call".split())
 # The markers inside a message; every other marker ends one.
@@ -15,7 +18,7 @@ _MARKER = re.compile("|".join(map(re.escape, MARKERS)))
 _RECIPIENT = r"(?:\s*to=(?P<to>[^\s<]{1,128}))?"
 # Before the header proper, gpt-oss writes this at times, and it means nothing.
 _STRAY = r"(?:<\|channel\|>commentary(?:\s*to=assistant)?(?=\s*<\|channel\|>))?"
-HEADER = regex.compile(
+HEADER = Pattern(
     rf"(?:<\|start\|>assistant)?{_STRAY}{_RECIPIENT}\s*<\|channel\|>\s*(?P<channel>analysis|commentary|final)"
     rf"{_RECIPIENT}(?:\s*<\|constrain\|>\s*\w{{0,32}}|\s+\w{{1,32}})?\s*<\|message\|>"
 )

@@ -4,8 +4,8 @@ import re
 from typing import Any, NamedTuple
 
 import msgspec
-import regex
 
+from antiphon.core.patterns import Pattern
 from antiphon.core.text_calls.parameters import string_to_json
 from antiphon.core.text_calls.source import NotACall, Reading, Source
 
@@ -14,7 +14,7 @@ DEEPEST = 32
 
 _WORDS = {"True": b"true", "False": b"false", "None": b"null", "true": b"true", "false": b"false", "null": b"null"}
 # A number as JSON has it, or a word; what follows shows that it is complete.
-_SCALAR = regex.compile(r"(?:-?(?:0|[1-9]\d{0,63})(?:\.\d{1,63})?(?:[eE][+-]?\d{1,9})?|[A-Za-z]{4,5})(?=[\s,\]})])")
+_SCALAR = Pattern(r"(?:-?(?:0|[1-9]\d{0,63})(?:\.\d{1,63})?(?:[eE][+-]?\d{1,9})?|[A-Za-z]{4,5})(?=[\s,\]})])")
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U(0[0-9a-fA-F]{7})|(.))", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "a": "\a", "0": "\0", "\n": ""}
 _ESCAPED |= {character: character for character in "\\'\"/"}
@@ -24,22 +24,22 @@ class Syntax(NamedTuple):
     """How one language writes strings and the members of objects."""
 
     # Where a string begins: with one of these, and it ends with the same.
-    quote: "regex.Pattern[str]"
+    quote: Pattern
     # The name of a member, and what is between it and its value.
-    key: "regex.Pattern[str]"
+    key: Pattern
 
 
 # A quotation mark that may become three of them is one only if something else follows.
 PYTHON = Syntax(
-    quote=regex.compile("""["]{3}|'{3}|"(?=[^"])|"(?="[^"])|'(?=[^'])|'(?='[^'])"""),
-    key=regex.compile(r"(?P<quote>[\"'])(?P<key>[^\"'\\\n]{1,256})(?P=quote)\s{0,99}:"),
+    quote=Pattern("""["]{3}|'{3}|"(?=[^"])|"(?="[^"])|'(?=[^'])|'(?='[^'])"""),
+    key=Pattern(r"(?P<quote>[\"'])(?P<key>[^\"'\\\n]{1,256})(?P=quote)\s{0,99}:"),
 )
 GEMMA = Syntax(
-    quote=regex.compile(r'<\|"\|>|<escape>|"'),
-    key=regex.compile(r'(?P<quote><\|"\|>|<escape>|"|)(?P<key>[^\s:<>"{}]{1,256})(?P=quote)\s{0,99}:'),
+    quote=Pattern(r'<\|"\|>|<escape>|"'),
+    key=Pattern(r'(?P<quote><\|"\|>|<escape>|"|)(?P<key>[^\s:<>"{}]{1,256})(?P=quote)\s{0,99}:'),
 )
 
-_AFTER_VALUE = regex.compile(r"\s{0,999}([,\]})])")
+_AFTER_VALUE = Pattern(r"\s{0,999}([,\]})])")
 
 
 def literal(source: Source, syntax: Syntax, depth: int = DEEPEST) -> Reading[Any]:
@@ -65,9 +65,7 @@ def literal(source: Source, syntax: Syntax, depth: int = DEEPEST) -> Reading[Any
             return msgspec.Raw(_WORDS.get(found) or found.encode())
 
 
-def members(
-    source: Source, syntax: Syntax, key: "regex.Pattern[str]", end: str, depth: int = DEEPEST
-) -> Reading[dict[str, Any]]:
+def members(source: Source, syntax: Syntax, key: Pattern, end: str, depth: int = DEEPEST) -> Reading[dict[str, Any]]:
     """Keys and values up to the closing bracket, which is read too."""
     values: dict[str, Any] = {}
     while not (yield from _closes(source, end)):

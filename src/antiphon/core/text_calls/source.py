@@ -6,11 +6,13 @@ and no character is read twice, however the text is split.
 
 import re
 from collections.abc import Generator, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import regex
-
+from antiphon.core.patterns import Pattern
 from antiphon.core.text_calls.brackets import Brackets
+
+if TYPE_CHECKING:
+    import regex
 
 T = TypeVar("T")
 Reading = Generator[None, None, T]
@@ -57,16 +59,15 @@ class Source:
                 return
             yield
 
-    def token(self, pattern: "regex.Pattern[str]") -> Reading["regex.Match[str]"]:
+    def token(self, pattern: Pattern) -> Reading["regex.Match[str]"]:
         """What matches here. The pattern is of bounded length, and more text after a match does not change it."""
         return (yield from self.first_of([pattern]))[1]
 
-    def first_of(self, patterns: Sequence["regex.Pattern[str]"]) -> Reading[tuple[int, "regex.Match[str]"]]:
+    def first_of(self, patterns: Sequence[Pattern]) -> Reading[tuple[int, "regex.Match[str]"]]:
         """The first of the patterns that matches here, and its match."""
         while True:
             undecided = False
             for index, pattern in enumerate(patterns):
-                # Unlike `re`, `regex` reports a partial match.
                 found = pattern.match(self.text, self.at, partial=True)
                 if found is None:
                     continue
@@ -89,7 +90,7 @@ class Source:
         self.at = self.reached = end
         return self.text[start:end]
 
-    def json_until(self, ends: re.Pattern[str]) -> Reading[str | None]:
+    def json_until(self, ends: Pattern) -> Reading[str | None]:
         """The JSON up to one of the ends that is not inside a string. None: the text has ended without one."""
         brackets, start, scanned, searched = Brackets(), self.at, self.at, self.at
         while True:

@@ -1,0 +1,42 @@
+"""Patterns of the library `regex`, which knows partial matches and the scripts of Unicode. There are two hundred of them, and a
+gateway uses few: each is compiled, and the library imported, when one is first used."""
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import regex
+
+
+class Matching(Protocol):
+    def __call__(self, text: str, at: int = 0, /, *, partial: bool = False) -> "regex.Match[str] | None": ...
+
+
+class Searching(Protocol):
+    def __call__(self, text: str, at: int = 0, /) -> re.Match[str] | None: ...
+
+
+class Pattern:
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+
+    @cached_property
+    def compiled(self) -> "regex.Pattern[str]":
+        import regex
+
+        return regex.compile(self._pattern)
+
+    @cached_property
+    def match(self) -> Matching:
+        return self.compiled.match
+
+    @cached_property
+    def search(self) -> Searching:
+        """By `re`, which is faster where no partial match is needed."""
+        return re.compile(self._pattern).search
+
+
+def any_of(texts: Sequence[str]) -> Pattern | None:
+    return Pattern("|".join(map(re.escape, texts))) if texts else None
