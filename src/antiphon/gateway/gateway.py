@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec import structs
 
-from antiphon.core.background_requests import asks_for_background
+from antiphon.core.background_requests import asks_for_background, may_ask_for_background
 from antiphon.core.environment import Environment
 from antiphon.core.exchange import Exchange
 from antiphon.core.knowledge import EngineKnowledge
@@ -145,11 +145,9 @@ class Gateway:
         try:
             if (counting := self.admission.count(owner)) is not None:
                 await counting
-            if len(body) < LARGE_BODY:
-                in_background = asks_for_background(body)
-            else:
-                in_background = await self.aside(partial(asks_for_background, body), owner, large=True)
-            if in_background:
+            if may_ask_for_background(body) and await self.aside(
+                partial(asks_for_background, body), owner, large=len(body) >= LARGE_BODY
+            ):
                 read = await self.read(arrival)
                 return await self._enqueue(read, self.recorder_of(read.request, owner))
             return await self._begin_admitted(arrival)

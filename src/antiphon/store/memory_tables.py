@@ -96,8 +96,9 @@ class MemoryTables:
         self._max_bytes = max_bytes
         # In the order of the last write.
         self.rows: OrderedDict[str, ResponseRow | ConversationRow] = OrderedDict()
-        # The rows that contain an item, by its id, in the order in which they got it.
-        self._rows_with: dict[str, dict[str, None]] = {}
+        # The row that contains an item, by its id; or several, in the order in which they got it. There is mostly one, and a
+        # dictionary for each of hundreds of items would take time and memory.
+        self._rows_with: dict[str, str | dict[str, None]] = {}
         self._size = 0
 
     def response(self, owner: str, id: str) -> ResponseRow | None:
@@ -172,22 +173,30 @@ class MemoryTables:
 
     def _index(self, row: str, items: Iterable[str]) -> None:
         for item in items:
-            rows = self._rows_with.setdefault(item, {})
-            rows.pop(row, None)
-            rows[row] = None
+            rows = self._rows_with.setdefault(item, row)
+            if isinstance(rows, dict):
+                rows.pop(row, None)
+                rows[row] = None
+            elif rows != row:
+                self._rows_with[item] = {rows: None, row: None}
 
     def _remove_from_index(self, row: str, items: Iterable[str]) -> None:
         for item in items:
-            rows = self._rows_with.get(item, {})
-            rows.pop(row, None)
-            if not rows:
+            rows = self._rows_with.get(item)
+            if isinstance(rows, dict):
+                rows.pop(row, None)
+            if not rows or rows == row:
                 self._rows_with.pop(item, None)
+
+    def _rows_of(self, item: str) -> Iterable[str]:
+        rows = self._rows_with.get(item, ())
+        return (rows,) if isinstance(rows, str) else rows
 
     def find_items(self, owner: str, ids: Iterable[str]) -> dict[str, bytes]:
         """Of several with the same id, the one that was written last. Each row is read once, for all that it may contain."""
         found: dict[str, bytes] = {}
         # The rows that may contain an item, by its id, the next one to look into last.
-        untried = {id: [row for row in self._rows_with.get(id, ()) if self._is_visible(self.rows[row], owner)] for id in ids}
+        untried = {id: [row for row in self._rows_of(id) if self._is_visible(self.rows[row], owner)] for id in ids}
         while wanted := _by_row(untried):
             for row, items in wanted.items():
                 found |= self.rows[row].find_items(items)
