@@ -6,6 +6,7 @@ import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from support.bubblewrap import SMALL
@@ -119,12 +120,28 @@ def test_what_is_counted_are_blocks_so_a_sparse_file_is_small(folder: Path) -> N
     assert not folders.usage(folder, SMALL).exceeds(SMALL)
 
 
+def wait_for_its_clock(path: Path) -> None:
+    """Until a file would be newer than this one: the clock of a file system may stand still for some milliseconds."""
+    probe = path.parent.parent / "probe"
+    probe.touch()
+    while probe.stat().st_ctime_ns <= path.stat().st_ctime_ns:
+        probe.touch()
+
+
 def test_what_was_changed_last_is_removed_first(folder: Path) -> None:
     limits = SandboxLimits(disk=100_000, files=10)
     for name in ("first", "second", "third"):
         folders.write_file(folder, name, [os.urandom(40_000)])
+        wait_for_its_clock(folder / name)
     folders.shrink(folder, limits)
     assert sorted(path.name for path in folder.iterdir()) == ["first", "second"]
+
+
+def test_a_file_counts_as_older_than_a_folder_of_the_same_time() -> None:
+    """Both were changed within one tick of the clock."""
+    changed = Mock(st_ctime_ns=1)
+    file, deep = (Mock(stat=Mock(return_value=changed), is_dir=Mock(return_value=is_folder)) for is_folder in (False, True))
+    assert sorted([deep, file], key=folders._change_order) == [file, deep]
 
 
 def test_very_many_files_are_removed_in_little_time(folder: Path) -> None:

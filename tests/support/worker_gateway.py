@@ -97,9 +97,9 @@ async def worker_gateway(folder: Path, config: str, *arguments: str, workers: in
         async with AsyncExitStack() as stack:
             assert (await process.stdout.readline()).startswith(b"Antiphon is ready")
             yield WorkerGateway(process, f"http://127.0.0.1:{port}", folder, stack)
+    finally:
         if process.returncode is None:
             process.terminate()
-    finally:
         try:
             async with asyncio.timeout(60):
                 await process.communicate()

@@ -49,7 +49,7 @@ def expand(event: AnyEvent) -> Event:
 
 
 # So many pieces of a text are made one. Each takes 60 bytes beside its text.
-MOST_PIECES = 64
+MOST_PIECES = 16
 
 
 def join_from(pieces: list[str], start: int) -> int:

@@ -4,6 +4,7 @@ An exchange does no I/O. So its events follow from its request, the history, wha
 times, seals), and what its caller did with it. Only these are kept: no event, and no copy of what the engine was asked.
 """
 
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -80,7 +81,7 @@ class Recording:
     calls: list[Call] = field(default_factory=list)
     # The pieces of the engine's answers, and when each came. Two lists: a pair for each would cost much more.
     pieces: list[bytes] = field(default_factory=list)
-    times: list[float] = field(default_factory=list)
+    times: "array[float]" = field(default_factory=lambda: array("d"))
     # The bytes of memory that it takes, about.
     size: int = 0
     # Nothing more is added: it would be too large.
@@ -144,8 +145,7 @@ class Recording:
     def empty(self, body: bytes) -> None:
         """Keeps this beginning of its body, and nothing else."""
         self.is_cut = self.is_left_out = True
-        for noted in (self.calls, self.pieces, self.times):
-            noted.clear()
+        del self.calls[:], self.pieces[:], self.times[:]
         self.body, self.request, self.history, self.drawn = body, None, b"[]", Drawn()
         self.size, self._counted = len(body), 0
 

@@ -4,6 +4,7 @@ What clients sent and engines answered is in it, word for word, and so is the te
 """
 
 import base64
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -143,7 +144,7 @@ def file_to_recording(data: bytes, tools: Mapping[str, GatewayTool] = NO_TOOLS) 
             drawn=file.drawn,
             calls=[_to_call(call) for call in file.calls],
             pieces=[_to_bytes(text) for _, text in file.pieces],
-            times=[at for at, _ in file.pieces],
+            times=array("d", (at for at, _ in file.pieces)),
             is_cut=file.is_cut,
             last_number=file.last_number,
         )

@@ -47,7 +47,7 @@ class Opened:
             recording,
             calls=[*recording.calls],
             pieces=[*recording.pieces],
-            times=[*recording.times],
+            times=recording.times[:],
             drawn=without_seals(drawn) if self.hides_seals else drawn,
         )
         self.row: Row = request.row.shown()

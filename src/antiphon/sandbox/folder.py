@@ -126,13 +126,18 @@ def usage(folder: Path, limits: SandboxLimits) -> Usage:
 def shrink(folder: Path, limits: SandboxLimits) -> None:
     """Removes what was changed last, so that the folder is within its limits. Nothing is counted twice: code may leave
     thousands of entries."""
-    # A folder counts as changed when something in it was; what is in there goes with it.
-    entries = sorted(os.scandir(folder), key=lambda entry: entry.stat(follow_symlinks=False).st_ctime_ns)
+    entries = sorted(os.scandir(folder), key=_change_order)
     for entry in entries[_how_many_fit(folder, entries, limits) :]:
         if entry.is_dir(follow_symlinks=False):
             remove_folder(Path(entry.path))
         else:
             os.unlink(entry.path)
+
+
+def _change_order(entry: os.DirEntry[str]) -> tuple[int, bool]:
+    """When it was changed: a folder when something in it was, and what is in there goes with it. The clock of a file system may
+    stand still for some milliseconds: a file then counts as the older one."""
+    return entry.stat(follow_symlinks=False).st_ctime_ns, entry.is_dir(follow_symlinks=False)
 
 
 def _how_many_fit(folder: Path, entries: Sequence[os.DirEntry[str]], limits: SandboxLimits) -> int:
