@@ -15,7 +15,6 @@ from antiphon.http.keyring import Keyring
 from antiphon.http.metrics import METRICS, METRICS_KEYS, Exposed, counting_unrouted
 from antiphon.metrics.instruments import Instruments
 from antiphon.metrics.responses import measured_responses
-from antiphon.metrics.state import GatewayState, StateCollector
 from antiphon.metrics.timed_methods import measured_checker, measured_store
 from antiphon.settings import Settings
 from antiphon.store.protocol import Store
@@ -56,9 +55,7 @@ class Observability:
         """`api`: the paths that are also served under other prefixes."""
         app[METRICS_KEYS] = Keyring(metrics_readers(self._settings))
         if self._instruments is not None:
-            collector = StateCollector(GatewayState(__version__))
-            self._instruments.registry.register(collector)
-            app[METRICS] = Exposed(self._instruments, collector, frozenset(api), {})
+            app[METRICS] = Exposed(self._instruments, frozenset(api), {})
         app.cleanup_ctx.append(self._close)
 
     async def _close(self, app: web.Application) -> AsyncIterator[None]:

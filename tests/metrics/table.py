@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from antiphon.metrics.exposition import Exposition
 from antiphon.metrics.instruments import Instruments
-from antiphon.metrics.series import Instrument
-from antiphon.metrics.state import EngineState, GatewayState, StateCollector
+from antiphon.metrics.state import EngineState, GatewayState
 from antiphon.store.records import JobCounts
 
 PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
@@ -18,12 +18,11 @@ STATE = GatewayState("1.0", (EngineState("http://engine", "plain", "1", True, 0,
 
 def metrics() -> Iterator[tuple[str, str, tuple[str, ...], str]]:
     """Name, type, labels and meaning of each metric of our own."""
-    for instrument in vars(Instruments()).values():
-        if isinstance(instrument, Instrument):
-            (family,) = instrument.collect()
-            name = f"{family.name}_total" if family.type == "counter" else family.name
-            yield name, family.type, instrument.label_names, family.documentation
-    for family in StateCollector(STATE).collect():
+    instruments = Instruments().all()
+    for instrument, family in zip(instruments, Exposition(instruments).collect(), strict=True):
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        yield name, family.type, instrument.label_names, family.documentation
+    for family in Exposition((), STATE).collect():
         yield family.name, family.type, tuple(family.samples[0].labels), family.documentation
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
+from antiphon.metrics.exposition import Exposition
 from antiphon.metrics.series import Counter, Gauge, Histogram
 
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -34,18 +35,19 @@ def theirs(counts: list[tuple[str, str, float]]) -> bytes:
 
 
 def ours(counts: list[tuple[str, str, float]]) -> bytes:
-    registry = CollectorRegistry()
-    counter = Counter("c", "Help.", ("x", "y"), registry)
-    gauge = Gauge("g", "Help.", ("x",), registry)
-    histogram = Histogram("h_seconds", "Help.", ("x",), registry, BOUNDS)
-    lone_counter = Counter("lone", "Help.", (), registry)
-    lone_histogram = Histogram("lone_seconds", "Help.", (), registry, BOUNDS)
+    counter = Counter("c", "Help.", ("x", "y"))
+    gauge = Gauge("g", "Help.", ("x",))
+    histogram = Histogram("h_seconds", "Help.", ("x",), BOUNDS)
+    lone_counter = Counter("lone", "Help.", ())
+    lone_histogram = Histogram("lone_seconds", "Help.", (), BOUNDS)
     for x, y, value in counts:
         counter.labels(x, y).value += value
         gauge.labels(x).value -= value
         histogram.labels(x).observe(value)
         lone_counter.labels().value += 1
         lone_histogram.labels().observe(value)
+    registry = CollectorRegistry()
+    registry.register(Exposition([counter, gauge, histogram, lone_counter, lone_histogram]))
     return generate_latest(registry)
 
 
@@ -55,11 +57,11 @@ def test_the_same_counts_are_exposed_in_the_same_words(counts: list[tuple[str, s
 
 
 def test_a_series_that_begins_while_others_are_read_does_no_harm() -> None:
-    counter = Counter("c", "Help.", ("x",), CollectorRegistry())
+    counter = Counter("c", "Help.", ("x",))
     counter.labels("first").value += 1
     for _ in counter.all_series():
         counter.labels(str(random.random()))
-    (family,) = counter.collect()
+    (family,) = Exposition([counter]).collect()
     found: Any = {tuple(sample.labels.values()): sample.value for sample in family.samples}
     assert found["first",] == 1
     assert len(found) == 2

@@ -5,8 +5,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
+from antiphon import __version__
 from antiphon.errors import Forbidden, NotFound, StoreUnavailable, Unauthorized
 from antiphon.http.app_keys import GATEWAY, KEYRING
 from antiphon.http.keyring import ADMIN, Keyring
@@ -19,7 +19,7 @@ from antiphon.metrics.instruments import Instruments
 from antiphon.metrics.label_values import OTHER
 from antiphon.metrics.merging import merge
 from antiphon.metrics.series import Amount
-from antiphon.metrics.state import GatewayState, StateCollector, engine_states
+from antiphon.metrics.state import GatewayState, engine_states
 from antiphon.store.records import JobCounts
 from antiphon.transport import AnswerError
 
@@ -27,6 +27,7 @@ from antiphon.transport import AnswerError
 DEADLINE = 2.0
 # The route of what no route has, and of what is no HTTP.
 UNKNOWN, UNREADABLE = "unknown", "unreadable"
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 NO_METRICS = "This gateway has no metrics: the setting metrics is false."
@@ -36,7 +37,6 @@ NOT_THIS_KEY = "This key may not read the metrics, which show what all keys do. 
 
 class Exposed(NamedTuple):
     instruments: Instruments
-    collector: StateCollector
     # The paths that are also served under other prefixes, and counted as one.
     api: frozenset[str]
     # By resource, method and status: to look one up by its labels takes longer than to count.
@@ -57,16 +57,21 @@ async def metrics(request: web.Request) -> web.Response:
     if siblings.supervisor is not None and not is_from_sibling(request):
         texts = [body, *await siblings.answers(request), *await siblings.departed()]
         body = await asyncio.to_thread(merge, texts)
-    return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+    return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 
 
 async def own_metrics(app: web.Application) -> bytes:
     """Those of this process; none, if nothing is counted."""
     if (exposed := app.get(METRICS)) is None:
         return b""
-    exposed.collector.state = await _state(app, exposed.collector.state.version)
     # Thousands of lines take longer than others may wait.
-    return await asyncio.to_thread(generate_latest, exposed.instruments.registry)
+    return await asyncio.to_thread(_to_text, exposed.instruments, await _state(app))
+
+
+def _to_text(instruments: Instruments, state: GatewayState) -> bytes:
+    from antiphon.metrics.exposition import expose
+
+    return expose(instruments.all(), state)
 
 
 def _check_key(request: web.Request) -> None:
@@ -82,10 +87,10 @@ def _check_key(request: web.Request) -> None:
     raise Unauthorized("Incorrect API key provided.") if owner is None else Forbidden(NOT_THIS_KEY, code="not_for_this_key")
 
 
-async def _state(app: web.Application, version: str) -> GatewayState:
+async def _state(app: web.Application) -> GatewayState:
     store_up = await app[READINESS].store_answers()
     return GatewayState(
-        version,
+        __version__,
         engine_states(app[GATEWAY]),
         websockets=len(app[CONNECTIONS]),
         store_up=store_up,

@@ -1,9 +1,7 @@
 """What is measured while it happens. docs/operating.md has a row for each metric."""
 
-from prometheus_client import CollectorRegistry, ProcessCollector
-
 from antiphon.metrics.label_values import LabelValues
-from antiphon.metrics.series import Counter, Gauge, Histogram
+from antiphon.metrics.series import AnyInstrument, Counter, Gauge, Histogram
 
 # Upper bounds, in seconds. A long prompt takes minutes until its first token, and a token of a small model a millisecond.
 TO_FIRST_TOKEN = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 180, 600)
@@ -17,20 +15,15 @@ BY_KEY = ("model", "key")
 
 
 class Instruments:
-    """In a registry of their own: several gateways in one process do not meet there."""
-
     def __init__(self) -> None:
-        self.registry = registry = CollectorRegistry()
-        # CPU, memory and open files, from a few lines of /proc.
-        ProcessCollector(registry=registry)
         # Values that come from clients or engines.
         self.keys, self.engines, self.codes = LabelValues(), LabelValues(), LabelValues()
 
         def counter(name: str, help: str, *labels: str) -> Counter:
-            return Counter(f"antiphon_{name}", help, labels, registry)
+            return Counter(f"antiphon_{name}", help, labels)
 
         def histogram(name: str, help: str, bounds: tuple[float, ...], *labels: str) -> Histogram:
-            return Histogram(f"antiphon_{name}_seconds", help, labels, registry, bounds)
+            return Histogram(f"antiphon_{name}_seconds", help, labels, bounds)
 
         self.http_requests = counter(
             "http_requests", "HTTP requests that were answered; a WebSocket counts once.", "route", "method", "status"
@@ -39,7 +32,7 @@ class Instruments:
             "responses", "Responses that have ended, or were refused.", "channel", "outcome", "model", "key"
         )
         self.errors = counter("errors", "Responses that failed or were refused, by the code of the error.", "code")
-        self.running = Gauge("antiphon_responses_running", "Responses that run now.", ("channel", "stream"), registry)
+        self.running = Gauge("antiphon_responses_running", "Responses that run now.", ("channel", "stream"))
         self.duration = histogram("response", "From the request to the last event.", WHOLE_RESPONSE, "channel", "model")
         self.first_token = histogram("time_to_first_token", "From the request to its first output.", TO_FIRST_TOKEN, "model")
         self.between_tokens = histogram(
@@ -64,3 +57,6 @@ class Instruments:
         self.store_errors = counter("store_errors", "Operations that the store could not do.", "operation")
         self.checks = histogram("check", "Checks of schemas, grammars and documents, with the wait for one.", CHECK)
         self.checks_unfinished = counter("checks_unfinished", "Checks that failed or took too long.")
+
+    def all(self) -> list[AnyInstrument]:
+        return [each for each in vars(self).values() if isinstance(each, AnyInstrument)]

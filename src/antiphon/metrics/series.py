@@ -1,18 +1,11 @@
 """Counters, gauges and histograms that are counted on the event loop only.
 
 Those of prometheus_client take a lock and four calls for each count, because any thread may count with them. Here a count is
-one addition to a number. What is exposed is the same; a thread may read it.
+one addition to a number. What `exposition.py` shows is the same; a thread may read it.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
-from math import inf
 from typing import Generic, TypeVar
-
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
 
 
 class Amount:
@@ -43,10 +36,10 @@ class Distribution:
 S = TypeVar("S", Amount, Distribution)
 
 
-class Instrument(Collector, Generic[S]):
+class Instrument(Generic[S]):
     """One metric: its series, by the values of its labels."""
 
-    def __init__(self, name: str, help: str, label_names: tuple[str, ...], registry: CollectorRegistry) -> None:
+    def __init__(self, name: str, help: str, label_names: tuple[str, ...]) -> None:
         self.name = name
         self.help = help
         self.label_names = label_names
@@ -54,7 +47,6 @@ class Instrument(Collector, Generic[S]):
         if not label_names:
             # It is shown before anything is counted.
             self.labels()
-        registry.register(self)
 
     def _make(self) -> S:
         raise NotImplementedError
@@ -75,41 +67,19 @@ class Counter(Instrument[Amount]):
     def _make(self) -> Amount:
         return Amount()
 
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        family = CounterMetricFamily(self.name, self.help, labels=self.label_names)
-        for values, series in self.all_series():
-            family.add_metric(values, series.value)
-        yield family
-
 
 class Gauge(Instrument[Amount]):
     def _make(self) -> Amount:
         return Amount()
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        family = GaugeMetricFamily(self.name, self.help, labels=self.label_names)
-        for values, series in self.all_series():
-            family.add_metric(values, series.value)
-        yield family
-
 
 class Histogram(Instrument[Distribution]):
-    def __init__(
-        self, name: str, help: str, label_names: tuple[str, ...], registry: CollectorRegistry, bounds: tuple[float, ...]
-    ) -> None:
-        self._bounds = bounds
-        self._names = [floatToGoString(bound) for bound in (*bounds, inf)]  # type: ignore[no-untyped-call]
-        super().__init__(name, help, label_names, registry)
+    def __init__(self, name: str, help: str, label_names: tuple[str, ...], bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        super().__init__(name, help, label_names)
 
     def _make(self) -> Distribution:
-        return Distribution(self._bounds)
+        return Distribution(self.bounds)
 
-    def collect(self) -> Iterator[HistogramMetricFamily]:
-        family = HistogramMetricFamily(self.name, self.help, labels=self.label_names)
-        for values, series in self.all_series():
-            total, buckets = 0, []
-            for name, count in zip(self._names, series.counts, strict=True):
-                total += count
-                buckets.append((name, float(total)))
-            family.add_metric(values, buckets, series.sum)
-        yield family
+
+AnyInstrument = Counter | Gauge | Histogram

@@ -1,10 +1,6 @@
 """What is read when the metrics are asked for: the state of the gateway at that moment."""
 
-from collections.abc import Iterable, Iterator
 from typing import NamedTuple
-
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from antiphon.engines.upstream import Engine
 from antiphon.gateway.gateway import Gateway
@@ -55,42 +51,3 @@ OF_ENGINES = (
     ("reported_waiting", "Requests that wait in the engine, from anybody, by its own count.", "own_waiting"),
     ("reported_cache_usage", "The share of its cache that the engine uses, by its own count: 0 to 1.", "cache_usage"),
 )
-
-
-class StateCollector(Collector):
-    """`state` is replaced before each reading."""
-
-    def __init__(self, state: GatewayState) -> None:
-        self.state = state
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        state, engines = self.state, self.state.engines
-        yield _gauge("build_info", "The version of the gateway; always 1.", ("version",), [((state.version,), 1)])
-        yield _gauge(
-            "engine_info",
-            "The kind and the version of an engine; always 1.",
-            ("engine", "dialect", "version"),
-            [((engine.url, engine.dialect, engine.version), 1) for engine in engines],
-        )
-        for name, help, member in OF_ENGINES:
-            values = ((engine.url, getattr(engine, member)) for engine in engines)
-            samples = [((url,), value) for url, value in values if value is not None]
-            yield _gauge(f"engine_{name}", help, ("engine",), samples)
-        yield _gauge("websockets_open", "WebSockets that clients have open.", (), [((), state.websockets)])
-        yield _gauge("store_up", "Whether the store answers: 1 or 0.", (), [((), state.store_up)])
-        jobs = [((name,), count) for name, count in state.jobs._asdict().items()] if state.jobs is not None else []
-        yield _gauge(
-            "background_jobs",
-            "Background responses that are not finished, of all gateways on the store: waiting, running.",
-            ("state",),
-            jobs,
-        )
-
-
-def _gauge(
-    name: str, help: str, labels: tuple[str, ...], samples: Iterable[tuple[tuple[str, ...], float]]
-) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(f"antiphon_{name}", help, labels=labels)
-    for values, value in samples:
-        family.add_metric(values, float(value))
-    return family
