@@ -14,15 +14,6 @@ class _Background(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Background)
 
 
-# The name of the field, and what a name begins with in which characters of it are escaped.
-_NAME, _ESCAPED = b"background", b"\\u00"
-
-
-def may_ask_for_background(body: bytes) -> bool:
-    """False: certainly not. It is much faster than to read the body."""
-    return _NAME in body or _ESCAPED in body
-
-
 def asks_for_background(body: bytes) -> bool:
     """Whether a response is to be made in the background. Nothing else of the body is read, and nothing is built of it."""
     try:

@@ -3,7 +3,7 @@ gateway uses few: each is compiled, and the library imported, when one is first 
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ class Pattern:
 
     @cached_property
     def match(self) -> Matching:
-        return self.compiled.match
+        # Otherwise it lets other threads run, even for a match of a microsecond, and may have to wait 5 ms for its turn.
+        return partial(self.compiled.match, concurrent=False)
 
     @cached_property
     def search(self) -> Searching:

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec import structs
 
-from antiphon.core.background_requests import asks_for_background, may_ask_for_background
+from antiphon.core.background_requests import asks_for_background
 from antiphon.core.environment import Environment
 from antiphon.core.exchange import Exchange
 from antiphon.core.knowledge import EngineKnowledge
@@ -28,7 +28,7 @@ from antiphon.gateway.client_protocol import PROTOCOLS, RESPONSES, ClientProtoco
 from antiphon.gateway.deadlines import in_time
 from antiphon.gateway.equipment import Equipment
 from antiphon.gateway.ids import new_id
-from antiphon.gateway.large_requests import LARGE_BODY, is_large, run_aside
+from antiphon.gateway.large_requests import LARGE_BODY, LARGE_TO_SKIP, is_large, run_aside
 from antiphon.gateway.observers import NO_HEADERS, Arrival, MakeObserver, arrive, make_observers, tell
 from antiphon.gateway.owners import Owners
 from antiphon.gateway.read_request import ReadRequest
@@ -145,9 +145,11 @@ class Gateway:
         try:
             if (counting := self.admission.count(owner)) is not None:
                 await counting
-            if may_ask_for_background(body) and await self.aside(
-                partial(asks_for_background, body), owner, large=len(body) >= LARGE_BODY
-            ):
+            if len(body) < LARGE_TO_SKIP:
+                in_background = asks_for_background(body)
+            else:
+                in_background = await self.aside(partial(asks_for_background, body), owner, large=True)
+            if in_background:
                 read = await self.read(arrival)
                 return await self._enqueue(read, self.recorder_of(read.request, owner))
             return await self._begin_admitted(arrival)
