@@ -23,6 +23,7 @@ from antiphon.core.knowledge import KnownFacts
 from antiphon.core.mcp.mcp_tools import McpTools
 from antiphon.core.mcp.secrets import body_without_secrets, has_secrets
 from antiphon.core.mcp.servers import Listing
+from antiphon.core.received_pieces import ReceivedPieces
 from antiphon.core.sealed_text import NO_SEALER
 from antiphon.core.tools import ToolResult
 from antiphon.errors import ApiError
@@ -80,7 +81,7 @@ class Recording:
     drawn: Drawn = field(default_factory=Drawn)
     calls: list[Call] = field(default_factory=list)
     # The pieces of the engine's answers, and when each came. Two lists: a pair for each would cost much more.
-    pieces: list[bytes] = field(default_factory=list)
+    pieces: ReceivedPieces = field(default_factory=ReceivedPieces)
     times: "array[float]" = field(default_factory=lambda: array("d"))
     # The bytes of memory that it takes, about.
     size: int = 0
@@ -138,9 +139,9 @@ class Recording:
         if self.is_cut:
             del self.pieces[self._counted :], self.times[self._counted :]
         else:
-            added = self.pieces[self._counted :]
-            self.size += sum(map(len, added)) + OVERHEAD * len(added)
-            self._counted = len(self.pieces)
+            added = len(self.pieces) - self._counted
+            self.size += self.pieces.kept(self._counted) + OVERHEAD * added
+            self._counted += added
 
     def empty(self, body: bytes) -> None:
         """Keeps this beginning of its body, and nothing else."""

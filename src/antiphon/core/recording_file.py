@@ -29,6 +29,7 @@ from antiphon.core.image_generation_calls import KIND as IMAGE_GENERATION
 from antiphon.core.knowledge import KnownFacts
 from antiphon.core.mcp.mcp_tools import McpTools
 from antiphon.core.mcp.servers import Listing
+from antiphon.core.received_pieces import ReceivedPieces
 from antiphon.core.recording import OF_COMPACTION, Call, Options, Recording
 from antiphon.core.tools import ToolResult
 from antiphon.core.web_search import TYPES as WEB_SEARCH_TYPES
@@ -143,7 +144,7 @@ def file_to_recording(data: bytes, tools: Mapping[str, GatewayTool] = NO_TOOLS) 
             options=file.options,
             drawn=file.drawn,
             calls=[_to_call(call) for call in file.calls],
-            pieces=[_to_bytes(text) for _, text in file.pieces],
+            pieces=ReceivedPieces(_to_bytes(text) for _, text in file.pieces),
             times=array("d", (at for at, _ in file.pieces)),
             is_cut=file.is_cut,
             last_number=file.last_number,

@@ -46,7 +46,7 @@ class Opened:
         self.recording: Recording = replace(
             recording,
             calls=[*recording.calls],
-            pieces=[*recording.pieces],
+            pieces=recording.pieces.copy(),
             times=recording.times[:],
             drawn=without_seals(drawn) if self.hides_seals else drawn,
         )
