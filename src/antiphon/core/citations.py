@@ -6,7 +6,7 @@ link; that of a file is cut out, with the space that belongs to it.
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote, urlsplit
 
@@ -112,6 +112,10 @@ class FileSource(Struct, frozen=True):
         return {"type": "file_citation", "index": start, "file_id": self.file_id, "filename": self.filename}
 
 
+NO_SOURCES: Mapping[int, Source | FileSource] = {}
+NO_FILES: Mapping[str, ContainerFile] = {}
+
+
 class Sources:
     """What the model of one response can cite. Numbers run on over all calls of its tools. `earlier`: what the history lets it
     cite, with the numbers that the model has read; the last of several with one number counts."""
@@ -119,10 +123,10 @@ class Sources:
     __slots__ = ("_sources", "files", "next_number")
 
     def __init__(self, earlier: Collection[Source | FileSource] = ()) -> None:
-        self._sources = {source.number: source for source in earlier} if earlier else {}
+        self._sources = {source.number: source for source in earlier} if earlier else NO_SOURCES
         self.next_number = max(self._sources) + 1 if self._sources else 1
         # Files of containers, by their names there. They are cited by links.
-        self.files: dict[str, ContainerFile] = {}
+        self.files = NO_FILES
 
     def __len__(self) -> int:
         return len(self._sources) + len(self.files)
@@ -130,9 +134,9 @@ class Sources:
     def add(self, sources: Iterable[Source | FileSource]) -> int:
         """Gives them the next numbers, whatever theirs are. The first of these."""
         first = self.next_number
-        for source in sources:
-            self._sources[self.next_number] = structs.replace(source, number=self.next_number)
-            self.next_number += 1
+        numbered = [structs.replace(source, number=number) for number, source in enumerate(sources, first)]
+        self._sources = {**self._sources, **{source.number: source for source in numbered}}
+        self.next_number += len(numbered)
         return first
 
     def since(self, number: int) -> list[Source | FileSource]:

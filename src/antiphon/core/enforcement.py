@@ -51,6 +51,11 @@ class Rejection(NamedTuple):
     words: str = ""
 
 
+def _with(known: Sequence[str], one: str) -> Sequence[str]:
+    """Each is there once. They are names of tools, few and mostly none."""
+    return known if one in known else (*known, one)
+
+
 class Enforcement:
     """Measures one engine answer after another by the requirements. Each may be asked for again once."""
 
@@ -79,9 +84,9 @@ class Enforcement:
         # Why the last of them was dropped.
         self.limit = ""
         # The tools that the model called once more, although they are withheld because of a loop.
-        self.looping: dict[str, None] = {}
+        self.looping: Sequence[str] = ()
         # The tools of which a call was emitted although its check did not come to an end.
-        self.unchecked: dict[str, None] = {}
+        self.unchecked: Sequence[str] = ()
         # How many calls followed one that was rejected.
         self.after_rejected = 0
 
@@ -118,7 +123,7 @@ class Enforcement:
                 if not state.opens_early:
                     self._runs_by_round[-1][_action(state)] = None
             if state.outcome is not None and state.outcome.unfinished:
-                self.unchecked[state.name] = None
+                self.unchecked = _with(self.unchecked, state.name)
         return verdict
 
     def _judge(self, state: ItemState) -> Verdict:
@@ -141,7 +146,7 @@ class Enforcement:
             return Verdict.SHOW
         if isinstance(state, CallState) and self._shown_in_round and self._reason_against(state) is not None:
             # Asked again, the model would make the call beside it once more.
-            self.looping[state.name] = None
+            self.looping = _with(self.looping, state.name)
             return Verdict.DROP
         if self._may_reject:
             call = state if isinstance(state, CallState) else None
@@ -150,7 +155,7 @@ class Enforcement:
         if not binding:
             return Verdict.SHOW
         if isinstance(state, CallState) and self._is_in_loop(state):
-            self.looping[state.name] = None
+            self.looping = _with(self.looping, state.name)
             return Verdict.DROP
         if isinstance(state, CallState) and self.requirements.hosted:
             self._answer(state, BAD_CALL.format(complaint=complaint), UNFIT)

@@ -39,6 +39,11 @@ ROUNDS_USED_UP = "the model called tools {count} times in a row (tool_rounds): i
 STOPPED_LOOP = "the model made the same call again and again: it was asked to answer without tools"
 THOUGHT_TOO_LONG = "the model used up max_output_tokens while it was thinking: it was asked again without thinking"
 
+# At first, and mostly to the end.
+NO_FACTS: Mapping[str, Any] = {}
+NOTHING_DEFINED: Mapping[bytes | Grammar, str | None] = {}
+NOTHING_READ: Mapping[bytes, CheckOutcome] = {}
+
 TOO_SLOW = "it takes too long to compile"
 TOO_SLOW_TO_READ = "it takes too long, or too much memory"
 
@@ -79,11 +84,11 @@ class Question:
         self._earlier = len(history)
         self.window = items_to_window(self.items, environment.sealer.open, earlier=self._earlier, sent=self._earlier)
         # What failures have taught, for this request alone.
-        self._facts: dict[str, Any] = {}
+        self._facts = NO_FACTS
         self._lessons = 0
         # Those of them that count for other requests, once a few in a row have learned the same.
-        self._repeating: dict[str, Any] = {}
-        self._rounds: list[AssistantTurn | UserTurn] = []
+        self._repeating = NO_FACTS
+        self._rounds: Sequence[AssistantTurn | UserTurn] = ()
         # Why the model is offered no more tools.
         self._tools_ended = ""
         # Tools that the operator adds to the request; what is known of the tools of MCP servers; and the calls that the client
@@ -92,15 +97,15 @@ class Question:
         self._lists = ToolLists(self.items)
         self.approvals = [] if compact else items_to_approvals(self.items, self._earlier)
         # The tools that searches of this response have found.
-        self._found: list[Tool] = []
+        self._found: Sequence[Tool] = ()
         self._rejection: Rejection | None = None
         # The model answers without thinking, under constraints that leave no room for a thought.
         self._strict = False
         self._thought_too_long = False
         # The schemas and grammars that were compiled for this request, and why one was not.
-        self._defined: dict[bytes | Grammar, str | None] = {}
+        self._defined = NOTHING_DEFINED
         # What came of reading its documents, by their digests.
-        self._documents: dict[bytes, CheckOutcome] = {}
+        self._documents = NOTHING_READ
         # The work that the conversion has to wait for, and whether what came of it changes the conversion.
         self._work: Iterator[ReadWork | DefinitionWork] = iter(())
         self._outdated = False
@@ -220,14 +225,15 @@ class Question:
         """What is in an uploaded file counts for this request only: it may be removed, and others must not get it."""
         self._outdated = True
         digest = work_digest(work)
-        self._documents[digest] = CheckOutcome(complaint=TOO_SLOW_TO_READ) if outcome.unfinished else outcome
+        found = CheckOutcome(complaint=TOO_SLOW_TO_READ) if outcome.unfinished else outcome
+        self._documents = {**self._documents, digest: found}
         if isinstance(work, DocumentWork) and not outcome.unfinished:
             self._environment.documents.add(digest, outcome)
 
     def _define(self, definition: bytes | Grammar, outcome: CheckOutcome) -> None:
         complaint = TOO_SLOW if outcome.unfinished else outcome.complaint
         self._outdated = self._outdated or complaint is not None
-        self._defined[definition] = complaint
+        self._defined = {**self._defined, definition: complaint}
         if not outcome.unfinished:
             self._environment.definitions.add(definition, complaint)
 
@@ -267,8 +273,7 @@ class Question:
     def use_next_engine(self) -> None:
         self.engine += 1
         self.knowledge = self._engines[self.engine]
-        self._facts.clear()
-        self._repeating.clear()
+        self._facts = self._repeating = NO_FACTS
         self._lessons = 0
         self.convert()
 
@@ -300,11 +305,11 @@ class Question:
         if lasting:
             self.knowledge.learn(self.model, facts)
         if learned.repeats:
-            self._repeating |= facts
+            self._repeating = {**self._repeating, **facts}
         elif not lasting:
             # What was learned before it has not helped.
-            self._repeating.clear()
-        self._facts |= facts
+            self._repeating = NO_FACTS
+        self._facts = {**self._facts, **facts}
         self.convert()
         return True
 
@@ -335,14 +340,14 @@ class Question:
     def search(self, arguments: str) -> list[Tool]:
         """Searches the deferred tools. What is found is offered from the next conversion on."""
         found = search(self.conversion.box, arguments, self._request.tool_choice)
-        self._found += found
+        self._found = (*self._found, *found)
         return found
 
     def add_round(self, turn: AssistantTurn, *, called: bool = True, in_loop: bool = False, cites: bool = False) -> None:
         """The model called tools, and continues with what came of it. `called`: it has done what `tool_choice` required.
         `in_loop`: it would go on calling, and has to answer now. `cites`: there are results to cite."""
         if turn.calls or turn.texts or turn.reasoning:
-            self._rounds.append(turn)
+            self._rounds = (*self._rounds, turn)
         self._rejection = None
         self._strict = False
         if in_loop:
@@ -351,7 +356,7 @@ class Question:
             self._tools_ended = ROUNDS_USED_UP.format(count=len(self._rounds))
         if self._tools_ended and self.is_helped:
             words = ANSWER_NOW + AND_CITE if cites else ANSWER_NOW
-            self._rounds.append(UserTurn([{"type": "text", "text": words}]))
+            self._rounds = (*self._rounds, UserTurn([{"type": "text", "text": words}]))
         choice = self._request.tool_choice
         if called:
             choice = relaxed_choice(choice)

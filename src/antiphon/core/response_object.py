@@ -10,6 +10,9 @@ from antiphon.core.sampling import ENGINE_DEFAULT, Sampling, with_sampling
 from antiphon.core.tool_choice import choice_to_echo
 from antiphon.wire.responses import CreateResponse, ReasoningOptions, Response, TextFormat, TextOptions
 
+# What it says of `text` where the request says nothing.
+PLAIN_TEXT: dict[str, Any] = {"format": {"type": "text"}}
+
 
 def request_to_response(
     request: CreateResponse,
@@ -44,7 +47,7 @@ def request_to_response(
         safety_identifier=request.safety_identifier,
         metadata={} if request.metadata is None else request.metadata,
         reasoning=None if request.reasoning is None else _reasoning_to_echo(request.reasoning, wants_summary(request)),
-        text={"format": {"type": "text"}} if request.text is None else _text_to_echo(request.text),
+        text=PLAIN_TEXT if request.text is None else _text_to_echo(request.text),
         tools=list(tools),
         tool_choice="auto" if request.tool_choice is None else choice_to_echo(request.tool_choice),
         **sampling_to_echo(request, sampling),

@@ -35,12 +35,12 @@ class UsageCount:
     __slots__ = ("_counted", "_estimates", "current", "uncounted")
 
     def __init__(self) -> None:
-        self._counted: list[Usage] = []
+        self._counted: Sequence[Usage] = ()
         # The last report of an answer counts.
         self.current: Usage | None = None
         # The answers for which the engine reported nothing, to be estimated.
-        self.uncounted: list[Uncounted] = []
-        self._estimates: list[Usage] = []
+        self.uncounted: Sequence[Uncounted] = ()
+        self._estimates: Sequence[Usage] = ()
 
     def report(self, usage: Usage) -> None:
         self.current = usage
@@ -48,17 +48,17 @@ class UsageCount:
     def end_reported(self, lengths: Written) -> None:
         """The answer is at its end, and the engine has reported its usage."""
         assert self.current is not None
-        self._counted.append(with_reasoning(self.current, lengths))
+        self._counted = (*self._counted, with_reasoning(self.current, lengths))
         self.current = None
 
     def end_unreported(self, answer: Uncounted) -> None:
-        self.uncounted.append(answer)
+        self.uncounted = (*self.uncounted, answer)
 
     def add(self, other: "UsageCount") -> None:
         """What was counted elsewhere for the same response, estimated or not."""
-        self._counted += [*other._counted, *other._estimates]
+        self._counted = (*self._counted, *other._counted, *other._estimates)
         if not other._estimates:
-            self.uncounted += other.uncounted
+            self.uncounted = (*self.uncounted, *other.uncounted)
 
     def estimate(self, usages: Sequence[Usage]) -> None:
         """Of the answers without a report, in their order."""

@@ -61,5 +61,6 @@ def _part_value(part: Any) -> Any:
     return next((part[name] for name in ("text", "image_url", "file_id", "file_url", "file_data") if part.get(name)), "")
 
 
-def routing_headers(key: str) -> Mapping[str, str]:
-    return dict.fromkeys(ROUTING_HEADERS, key)
+def routing_headers(key: str | None) -> Mapping[str, str]:
+    """In which the key of a conversation is sent to an engine. None: it is not."""
+    return dict.fromkeys(ROUTING_HEADERS, key) if key is not None else NO_ROUTING

@@ -3,14 +3,13 @@
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
 from antiphon import logs
 from antiphon.core.model_names import ModelChoice, ModelNames
 from antiphon.dialects import PLAIN
-from antiphon.engines.affinity import NO_ROUTING, routing_headers
 from antiphon.engines.health import HealthChecks
 from antiphon.engines.load import EngineLoads
 from antiphon.engines.model_table import Meaning, ModelTable, basis_of
@@ -181,9 +180,9 @@ class Pool:
             order = least_busy(loads, next(self._round_robin))
         return sorted((engines[at] for at in order), key=lambda engine: (engine.unhealthy is not None, self.is_full(engine)))
 
-    def routing(self, key: str) -> Mapping[str, str]:
-        """The headers in which the key of a conversation is sent to the engine."""
-        return routing_headers(key) if self.placement.sends_key else NO_ROUTING
+    def sent_key(self, key: str) -> str | None:
+        """The key of a conversation, if it is sent to its engine."""
+        return key if self.placement.sends_key else None
 
     def serving(self, model: str | None) -> list[Engine]:
         """The engines that are ready to serve the model."""

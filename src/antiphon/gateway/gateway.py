@@ -266,7 +266,7 @@ class Gateway:
                 observers=observers,
                 large=large,
                 arrival=arrival,
-                routing=self.pool.routing(key),
+                sent_key=self.pool.sent_key(key),
             )
         except BaseException:
             seat.leave()

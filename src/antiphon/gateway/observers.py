@@ -126,19 +126,19 @@ class RunObservers:
         # Those who have not been told the end.
         self.listening = list(observers)
         # Who gets every piece of the engine's body, and who wants every event: the others shall cost nothing there.
-        self._receivers: dict[Observer, Receiver] = {}
-        self._watchers: list[Observer] = []
+        self._receivers: Sequence[tuple[Observer, Receiver]] = ()
+        self._watchers: Sequence[Observer] = ()
         for observer in observers:
             wanted = observer.wanted
             if "events" in wanted:
-                self._watchers.append(observer)
+                self._watchers = (*self._watchers, observer)
             if "receiver" in wanted:
                 try:
                     if (receiver := observer.receiver()) is not None:
-                        self._receivers[observer] = receiver
+                        self._receivers = (*self._receivers, (observer, receiver))
                 except Exception as bug:
                     log_bug(observer, bug)
-        self.receivers = list(self._receivers.values())
+        self.receivers = [receiver for _, receiver in self._receivers]
         # By the loop's clock: when there was the first of the output.
         self.first_output: float | None = None
         # Somebody has to see the next events: most runs have nobody after the first of the output.
@@ -163,7 +163,7 @@ class RunObservers:
 
     def failed(self, receiver: Receiver, bug: Exception) -> None:
         """One of the `receivers` has raised this."""
-        for observer in [each for each, its_own in self._receivers.items() if its_own is receiver]:
+        for observer in [each for each, its_own in self._receivers if its_own is receiver]:
             self._forget(observer, bug)
 
     def answered(self, error: ApiError | None) -> None:
@@ -188,7 +188,7 @@ class RunObservers:
 
     def see(self, emitted: Sequence[AnyEvent]) -> None:
         """Events that are about to be written, if one is to `look` at them."""
-        for observer in tuple(self._watchers):
+        for observer in self._watchers:
             try:
                 observer.events(emitted)
             except Exception as bug:
@@ -229,17 +229,16 @@ class RunObservers:
         """Those to whom the end has not been told."""
         observers, self.listening = self.listening, []
         self.receivers.clear()
-        self._receivers.clear()
-        self._watchers.clear()
+        self._receivers = self._watchers = ()
         return observers
 
     def _forget(self, observer: Observer, bug: Exception) -> None:
         log_bug(observer, bug)
-        for observers in (self.listening, self._watchers):
-            if observer in observers:
-                observers.remove(observer)
+        if observer in self.listening:
+            self.listening.remove(observer)
+        self._watchers = tuple(each for each in self._watchers if each is not observer)
         # In place: the list is read for each piece.
-        self.receivers[:] = [receiver for each, receiver in self._receivers.items() if each in self.listening]
+        self.receivers[:] = [receiver for each, receiver in self._receivers if each in self.listening]
 
 
 def log_bug(observer: Observer, bug: Exception) -> None:

@@ -100,7 +100,7 @@ class ResponseRecorder:
         # The stored responses that it continues.
         self._links: Sequence[Link] = ()
         # What the client should know of its history.
-        self.notices: list[str] = []
+        self.notices: Sequence[str] = ()
         # The calls of tools that were begun in earlier attempts at this response, and must not be made twice.
         self.begun_calls: Sequence[ToolCall] = ()
 
@@ -121,7 +121,7 @@ class ResponseRecorder:
 
         Stored items take the place of what stands for them in the request's own input.
         """
-        self.notices = []
+        self.notices = ()
         try:
             request = self._request
             is_continued = request.previous_response_id is not None or self._conversation is not None
@@ -164,7 +164,7 @@ class ResponseRecorder:
                     param="previous_response_id",
                     code="previous_response_not_found",
                 )
-            self.notices.append(f"the history begins with {links[0].id}: what came before it is no longer stored")
+            self.notices = (f"the history begins with {links[0].id}: what came before it is no longer stored",)
         if links[-1].status in UNFINISHED:
             raise InvalidRequest(
                 f"Previous response {previous!r} is still {links[-1].status}.",

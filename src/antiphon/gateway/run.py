@@ -6,7 +6,7 @@ one go, without a task that wakes for each of them.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, ListTools, RunTools, Step, ToolCall
 from antiphon.core.tools import ToolResult
-from antiphon.engines.affinity import NO_ROUTING
+from antiphon.engines.affinity import routing_headers
 from antiphon.engines.estimates import count_prompt, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError, EngineError, EngineStalled
@@ -61,8 +61,8 @@ class ResponseRun:
         "_opened",
         "_opening",
         "_outbox",
-        "_routing",
         "_seat",
+        "_sent_key",
         "_steps",
         "_tools",
         "_watch",
@@ -83,15 +83,15 @@ class ResponseRun:
         observers: Sequence[Observer] = (),
         large: bool = False,
         arrival: Arrival | None = None,
-        routing: Mapping[str, str] = NO_ROUTING,
+        sent_key: str | None = None,
     ) -> None:
         """`seat`: its place at an engine, which it takes when it asks one. `large`: the request is converted in a thread.
         `arrival`: of its request; without one, it is a part of another request, which comes now.
-        `routing`: headers by which a router in front of several engines knows the conversation."""
+        `sent_key`: by which a router in front of several engines knows the conversation."""
         self._exchange = exchange
         self._large = large
         self._engines = engines
-        self._routing = routing
+        self._sent_key = sent_key
         self.recorder = recorder
         self._equipment = equipment
         self._seat = seat
@@ -420,7 +420,7 @@ class ResponseRun:
             asked = True
             if step.reason == "next_engine" and self._begun:
                 self._watch.restart(self)
-            return await engine.open_chat(step.chat, self._routing)
+            return await engine.open_chat(step.chat, routing_headers(self._sent_key))
         except ApiError as error:
             if asked:
                 self._observers.answered(error)
@@ -439,7 +439,7 @@ class ResponseRun:
             BorrowedSeat(self._seat),
             observers=self._observers.engine_only,
             large=self._large,
-            routing=self._routing,
+            sent_key=self._sent_key,
         )
         try:
             await run.run(NoSink())

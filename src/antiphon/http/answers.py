@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from aiohttp import Payload, web
+from aiohttp import Payload, hdrs, web
 
 from antiphon.core.json_pieces import JsonPieces, long_json
 
@@ -15,7 +15,7 @@ JSON = "application/json"
 def to_json(value: Any, headers: Mapping[str, str] | None = None) -> web.Response:
     pieces = long_json(value)
     body = msgspec.json.encode(value) if pieces is None else LongJson(pieces)
-    return web.Response(body=body, headers={"Content-Type": JSON, **(headers or {})})
+    return web.Response(body=body, headers={hdrs.CONTENT_TYPE: JSON, **(headers or {})})
 
 
 class LongJson(Payload):

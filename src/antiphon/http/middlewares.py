@@ -8,8 +8,8 @@ from http import HTTPStatus
 from typing import Any
 
 import msgspec
-from aiohttp import web
-from multidict import CIMultiDict
+from aiohttp import hdrs, web
+from multidict import CIMultiDict, istr
 
 from antiphon import __version__
 from antiphon.errors import ApiError, RequestTimeout, Unauthorized
@@ -21,6 +21,9 @@ from antiphon.http.keyring import ADMIN
 from antiphon.http.rate_headers import rate_headers
 from antiphon.logs import log, logger
 from antiphon.transport import cut_off
+
+# The names of headers, made once.
+REQUEST_ID, PROCESSING_MS = istr("x-request-id"), istr("openai-processing-ms")
 
 
 class RequestState:
@@ -92,9 +95,9 @@ def identify(request: web.BaseRequest, headers: Mapping[str, str]) -> RequestSta
 
 def set_headers(request: web.Request, state: RequestState, headers: CIMultiDict[str]) -> None:
     """Of every answer, when its headers are sent: of streams, WebSockets and errors too."""
-    headers["Server"] = SERVER
-    headers["x-request-id"] = state.id
-    headers["openai-processing-ms"] = str(round((time.perf_counter() - state.began) * 1000))
+    headers[hdrs.SERVER] = SERVER
+    headers[REQUEST_ID] = state.id
+    headers[PROCESSING_MS] = str(round((time.perf_counter() - state.began) * 1000))
     app = request.app
     cross_origin = app[CROSS_ORIGIN]
     if cross_origin.origins:

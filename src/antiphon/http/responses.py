@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
 
-from aiohttp import web
+from aiohttp import hdrs, web
+from multidict import istr
 
 from antiphon.background.followers import follow
 from antiphon.core.compaction import user_messages
@@ -27,6 +28,8 @@ from antiphon.http.views import ALL_AS_STORED, View
 from antiphon.store.records import Record
 from antiphon.wire.responses import CompactedResponse
 
+# The name of a header is made once: for each stream that is open, it would take 90 bytes.
+ACCEL_BUFFERING = istr("X-Accel-Buffering")
 # Of the events of a background response, so many bytes are written at once.
 LARGEST_PIECE = 256 * 1024
 
@@ -105,9 +108,9 @@ async def _stream(request: web.Request, run: ResponseRun, patience: float) -> we
 def _event_stream(notices: Sequence[str]) -> web.StreamResponse:
     return web.StreamResponse(
         headers={
-            "Content-Type": "text/event-stream; charset=utf-8",
-            "Cache-Control": "no-cache",
-            "X-Accel-Buffering": "no",
+            hdrs.CONTENT_TYPE: "text/event-stream; charset=utf-8",
+            hdrs.CACHE_CONTROL: "no-cache",
+            ACCEL_BUFFERING: "no",
             **notice_header(notices),
         }
     )

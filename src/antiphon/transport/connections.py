@@ -188,8 +188,8 @@ class Connection(Watched, web.RequestHandler):
     the client does not read."""
 
     __slots__ = (
-        "_answered", "_bodiless", "_body", "_call_at", "_deadline", "_handling", "_head_within", "_heard_at", "_last", "_more",
-        "_now", "_options", "_refused", "_timer", "_timer_ends", "_unread", "unknown_version",
+        "_answered", "_bodiless", "_body", "_deadline", "_handling", "_head_within", "_heard_at", "_last", "_more",
+        "_options", "_refused", "_timer", "_timer_ends", "_unread", "unknown_version",
     )  # fmt: skip
 
     def __init__(
@@ -200,7 +200,7 @@ class Connection(Watched, web.RequestHandler):
         loop = asyncio.get_running_loop()
         super().__init__(server, loop=loop, access_log=None, lingering_time=options.linger)  # type: ignore[arg-type]
         self._options = options
-        self._begin_watch(loop)
+        self._begin_watch()
         # The request that is about to be handled is in a version of HTTP that is not spoken here.
         self.unknown_version = False
         self._handling = False
@@ -251,7 +251,7 @@ class Connection(Watched, web.RequestHandler):
             return
         super().data_received(data)
         if data:
-            self._heard_at = self._now()
+            self._heard_at = self._loop.time()
             self._last = (self._last + data[-4:])[-4:]
         if self._body is not None:
             self._watch_body(self._body)
@@ -311,7 +311,7 @@ class Connection(Watched, web.RequestHandler):
     def _too_late(self) -> None:
         if self._body is None:
             self._give_up()
-        elif (left := self._heard_at + self._options.body_timeout - self._now()) > 0:
+        elif (left := self._heard_at + self._options.body_timeout - self._loop.time()) > 0:
             self._await(left)
         else:
             self._fail_body(self._body, SlowBody())

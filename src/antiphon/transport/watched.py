@@ -2,7 +2,6 @@
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 # How often it is looked whether a client reads, in the time that it has.
@@ -17,8 +16,7 @@ class Watched:
         # Each protocol has these attributes among its own slots: no two classes with slots can be bases of one.
         __slots__ = ()
 
-    _now: Callable[[], float]
-    _call_at: Callable[..., asyncio.TimerHandle]
+    _loop: asyncio.AbstractEventLoop
     # When what is awaited is too late. 0: nothing is awaited.
     _deadline: float
     # It may end before the deadline, and is set again then.
@@ -27,8 +25,7 @@ class Watched:
     # Runs while the client does not read.
     _unread: asyncio.TimerHandle | None
 
-    def _begin_watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._now, self._call_at = loop.time, loop.call_at
+    def _begin_watch(self) -> None:
         self._deadline = self._timer_ends = 0.0
         self._timer = self._unread = None
 
@@ -46,7 +43,7 @@ class Watched:
     def _await(self, seconds: float) -> None:
         """A timer that runs already is left alone if it ends before the deadline: to make one for each request and cancel it
         cost 3 % of HTTP."""
-        self._deadline = self._now() + seconds
+        self._deadline = self._loop.time() + seconds
         if self._timer is None or self._timer_ends > self._deadline:
             self._set_timer()
 
@@ -56,7 +53,7 @@ class Watched:
     def _set_timer(self) -> None:
         self._stop_timer()
         self._timer_ends = self._deadline
-        self._timer = self._call_at(self._deadline, self._timer_ended)
+        self._timer = self._loop.call_at(self._deadline, self._timer_ended)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -65,7 +62,7 @@ class Watched:
 
     def _timer_ended(self) -> None:
         self._timer = None
-        if self._deadline > self._now():
+        if self._deadline > self._loop.time():
             self._set_timer()
         elif self._deadline:
             self._deadline = 0.0
@@ -77,8 +74,8 @@ class Watched:
         self._look_again(transport, within, transport.get_write_buffer_size(), LOOKS)
 
     def _look_again(self, transport: asyncio.Transport, within: float, waiting: int, looks: int) -> None:
-        look_at = self._now() + within / LOOKS
-        self._unread = self._call_at(look_at, self._look, transport, within, waiting, looks)
+        look_at = self._loop.time() + within / LOOKS
+        self._unread = self._loop.call_at(look_at, self._look, transport, within, waiting, looks)
 
     def _look(self, transport: asyncio.Transport, within: float, waiting: int, looks: int) -> None:
         """A client that reads slowly gets all of a large answer. `waiting`: the bytes that were buffered at the last look; the

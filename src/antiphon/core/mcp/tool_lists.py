@@ -15,6 +15,7 @@ from antiphon.wire.responses import Status
 
 Item = dict[str, Any]
 
+NOTHING_LISTED: Mapping[str, Listing] = {}
 NOT_LISTED = "the tools of MCP server {label} are not offered: {error}"
 
 
@@ -25,14 +26,14 @@ class ToolLists:
         self._items = items
         self._in_items: Mapping[str, Sequence[McpTool]] | None = None
         # By label, those of servers that the operator has attached included.
-        self._fresh: dict[str, Listing] = {}
-        self.notices: list[str] = []
+        self._fresh = NOTHING_LISTED
+        self.notices: Sequence[str] = ()
 
     def add(self, label: str, listing: Listing, *, attached: bool) -> None:
         """`attached`: the client did not ask for it, and can do without."""
-        self._fresh[label] = listing
+        self._fresh = {**self._fresh, label: listing}
         if attached and listing.error is not None:
-            self.notices.append(NOT_LISTED.format(label=label, error=listing.error.message))
+            self.notices = (*self.notices, NOT_LISTED.format(label=label, error=listing.error.message))
 
     def tools_of(self, label: str, *, attached: bool = False) -> Sequence[McpTool] | None:
         """None: the server has to be asked. `attached`: a list of the client does not count. It may say what is not so, and

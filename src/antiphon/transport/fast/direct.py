@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from aiohttp import EMPTY_PAYLOAD, HttpVersion11, web
+from aiohttp import EMPTY_PAYLOAD, HttpVersion11, hdrs, web
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.http import RawRequestMessage, StreamWriter
@@ -47,6 +47,8 @@ class DirectServer(Server):
         self.options = options
         self.largest_body: int = app._client_max_size
         self.before_head = tuple(app.on_response_prepare)
+        # The addresses of its connections, which are mostly the same one: they share it.
+        self.socknames: dict[object, object] = {}
         # By their request line.
         self.routes = {f"POST {each.path} HTTP/1.1".encode(): each for each in _direct_routes(app, options.direct_paths)}
 
@@ -97,7 +99,7 @@ async def prepare(request: DirectRequest, response: web.StreamResponse) -> Strea
     assert isinstance(writer, StreamWriter)
     response._req, response._payload_writer, response._keep_alive = request, writer, True
     response._must_be_empty_body = False
-    response.headers["Transfer-Encoding"] = "chunked"
+    response.headers[hdrs.TRANSFER_ENCODING] = "chunked"
     writer.chunked = True
     writer._headers_buf = await _head(request, response)
     return writer
@@ -105,7 +107,7 @@ async def prepare(request: DirectRequest, response: web.StreamResponse) -> Strea
 
 async def _head(request: DirectRequest, response: web.StreamResponse) -> bytes:
     headers = response._headers
-    headers["Date"] = rfc822_formatted_time()
+    headers[hdrs.DATE] = rfc822_formatted_time()
     for add_headers in request._protocol.server.before_head:
         await add_headers(request, response)
     return serialize_headers(f"HTTP/1.1 {response._status} {response._reason}", headers)
@@ -127,14 +129,14 @@ def _is_whole(response: web.StreamResponse) -> bool:
 
 class DirectConnection(Watched, BaseProtocol):
     __slots__ = (
-        "_ahead", "_answered", "_call_at", "_closing", "_deadline", "_failed", "_heard_at", "_missing", "_now", "_pieces",
+        "_ahead", "_answered", "_closing", "_deadline", "_failed", "_heard_at", "_missing", "_pieces",
         "_reader", "_task_handler", "_timer", "_timer_ends", "_unread", "peername", "server", "sockname", "ssl_context",
     )  # fmt: skip
 
     def __init__(self, server: DirectServer) -> None:
         loop = asyncio.get_running_loop()
         super().__init__(loop)
-        self._begin_watch(loop)
+        self._begin_watch()
         self.server = server
         # The request that is being answered. aiohttp's server knows it by this name.
         self._task_handler: asyncio.Task[None] | None = None
@@ -164,7 +166,9 @@ class DirectConnection(Watched, BaseProtocol):
         tcp_keepalive(self.transport)
         # Each request has these.
         self.ssl_context = transport.get_extra_info("sslcontext")
-        self.peername, self.sockname = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        self.peername = transport.get_extra_info("peername")
+        address = transport.get_extra_info("sockname")
+        self.sockname = self.server.socknames.setdefault(address, address)
         self.server.connection_made(self, self.transport)  # type: ignore[arg-type]
         self._await(self.server.options.head_timeout)
 
@@ -209,7 +213,7 @@ class DirectConnection(Watched, BaseProtocol):
         body = data[start : start + length]
         self._missing = length - len(body)
         if self._missing:
-            self._pieces, self._heard_at = [body], self._now()
+            self._pieces, self._heard_at = [body], self._loop.time()
             self._await(self.server.options.body_timeout)
         else:
             request._read_bytes = body
@@ -222,7 +226,7 @@ class DirectConnection(Watched, BaseProtocol):
         self._missing -= len(piece)
         if self._pieces is not None:
             self._pieces.append(piece)
-            self._heard_at = self._now()
+            self._heard_at = self._loop.time()
         if self._missing:
             return
         self._ahead = data[len(piece) :]
@@ -256,7 +260,7 @@ class DirectConnection(Watched, BaseProtocol):
         if transport is None:
             return
         # The first head has been awaited since the connection was made.
-        left = self._deadline - self._now() if not self._answered else server.options.head_timeout
+        left = self._deadline - self._loop.time() if not self._answered else server.options.head_timeout
         self._end_watch()
         self._closing = True
         self.transport = None
@@ -292,7 +296,7 @@ class DirectConnection(Watched, BaseProtocol):
             return response._keep_alive is True
         body = response._body
         assert isinstance(body, bytes)
-        response._headers["Content-Length"] = str(len(body))
+        response._headers[hdrs.CONTENT_LENGTH] = str(len(body))
         head = await _head(request, response)
         transport = self.transport
         if transport is None or transport.is_closing():
@@ -332,7 +336,7 @@ class DirectConnection(Watched, BaseProtocol):
         if not self._missing or self._pieces is None:
             # No request has come for too long, or the rest of a body that nobody reads.
             self.force_close()
-        elif (left := self._heard_at + self.server.options.body_timeout - self._now()) > 0:
+        elif (left := self._heard_at + self.server.options.body_timeout - self._loop.time()) > 0:
             self._await(left)
         else:
             self._fail_body(SlowBody())
