@@ -167,6 +167,15 @@ def _by_chat(of: Scenario) -> Scenario:
 TEXT = _paced("text-1000", "text", 1000, 10, "text")
 REQUEST = _requests("whole", "whole answer", WHOLE, 2000, CPU_PER_REQUEST, *LATENCY)
 SHORT = _requests("stream", "stream of 16 deltas", STREAM, 1500, CPU_PER_REQUEST, *LATENCY)
+# As Codex sends it: it stores nothing.
+HISTORY = _requests(
+    "history",
+    "history of 200 items, 300 KB, `store: false`",
+    Asked(deltas=1, history=True, store=False),
+    100,
+    CPU_PER_REQUEST,
+    connections=4,
+)
 # The system spreads connections over workers by chance: with few of them, one worker may get most.
 WIDE = Scenario(
     "whole-200",
@@ -201,7 +210,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     SHORT,
     _variant(SHORT, "stream-sqlite", "stream of 16 deltas, SQLite", "sqlite"),
     _variant(SHORT, "stream-two", "stream of 16 deltas, SQLite, two workers", "two workers"),
-    _requests("history", "history of 200 items, 300 KB", Asked(deltas=1, history=True), 100, CPU_PER_REQUEST, connections=4),
+    HISTORY,
+    _variant(HISTORY, "history-stored", "history of 200 items, 300 KB, stored", "antiphon"),
     _requests("lone", "one request at a time", Asked(deltas=16), 500, FIRST_EVENT[0], FIRST_DELTA, connections=1),
     *(
         Scenario(

@@ -10,11 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.engine import DONE, chunk
+from support.exchanges import make_environment
 from support.streams import parse
 
 from antiphon.core.chunk_reader import ChunkReader
 from antiphon.core.deltas import CallDelta, Delta, Finished, ReasoningDelta, TextDelta, ThoughtEnded
 from antiphon.core.engine_stream import EngineStream
+from antiphon.core.exchange import Exchange
+from antiphon.core.fast_path import PlainDelta
+from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.replay import replay
 from antiphon.core.text_calls import ConstrainedCall
 from antiphon.core.think_tags import Start
@@ -63,6 +67,41 @@ def test_frames_that_come_together_give_the_same_events(pieces: list[tuple[str, 
     left = iter(reads)
     bursts = [b"".join(burst) for size in together if (burst := list(itertools.islice(left, size)))]
     assert replay(bursts) == replay(reads)
+
+
+@given(pieces_of, st.data())
+def test_reads_that_end_anywhere_give_the_same_events(pieces: list[tuple[str, str]], data: st.DataObject) -> None:
+    whole = b"".join(frames(pieces))
+    ends = sorted(data.draw(st.sets(st.integers(1, len(whole) - 1), max_size=12)))
+    reads = [whole[start:end] for start, end in itertools.pairwise([0, *ends, len(whole)])]
+    assert replay(reads) == replay([whole])
+
+
+@pytest.mark.parametrize("size", [50, 200, 333, 1000])
+def test_it_is_taken_for_reads_that_end_within_a_frame(size: int) -> None:
+    whole = b"".join(frames([("text", f"piece{number}") for number in range(200)]))
+    reads = [whole[at : at + size] for at in range(0, len(whole), size)]
+    with patch.object(ChunkReader, "receive", autospec=True, side_effect=ChunkReader.receive) as long_way:
+        found = replay(reads)
+    # The first read, which has no template yet, and the end.
+    assert long_way.call_count <= 12 + 2 * size // len(chunk({"content": "piece"}))
+    assert found == replay([whole])
+
+
+def test_it_is_taken_after_what_was_read_elsewhere() -> None:
+    exchange = Exchange(CreateResponse(model="m", input="Hi", stream=True), [EngineKnowledge(PLAIN)], make_environment())
+    exchange.answer.read_at_once(2000)
+    exchange.start()
+    burst = b"".join(chunk({"content": f" {number}"}) for number in range(100))
+    exchange.receive(chunk({"role": "assistant", "content": "Hello"}) + burst[:-20])
+    assert exchange.answer.is_behind
+    exchange.answer.read_on()
+    with patch.object(ChunkReader, "receive", autospec=True, side_effect=ChunkReader.receive) as long_way:
+        events = exchange.receive(burst[-20:] + burst + burst[:30])
+        events += exchange.receive(burst[30:])
+    assert not long_way.called
+    numbers = 99, *range(100), *range(100)
+    assert [event.delta for event in events if isinstance(event, PlainDelta)] == [f" {number}" for number in numbers]
 
 
 @given(st.lists(st.sampled_from(["a", " b", "<", "hm, "]), min_size=1, max_size=12), st.sampled_from(["", "x", "a b"]))

@@ -27,6 +27,7 @@ class AnswerReader:
     """
 
     __slots__ = (
+        "_behind_cut",
         "_deferred",
         "_finder",
         "_most_at_once",
@@ -47,6 +48,8 @@ class AnswerReader:
         self._sequence = sequence
         # What most reads are: more of what is open. A caller may take the event of such a read itself.
         self.continuation: Continuation | None = None
+        # The same, for a read that begins with the rest of a frame.
+        self._behind_cut: Continuation | None = None
         self._stream = NOT_BEGUN
         self._finder: CallFinder | None = None
         # How many calls were found in a thought.
@@ -73,7 +76,7 @@ class AnswerReader:
         self._output.begin_answer()
         self.reading = True
         self.needs_caller = False
-        self.continuation = None
+        self.continuation = self._behind_cut = None
 
     def read_at_once(self, most: int) -> None:
         self._most_at_once = self._stream.most_at_once = most
@@ -113,23 +116,35 @@ class AnswerReader:
 
     def receive_other(self, data: bytes) -> list[AnyEvent]:
         """What the continuation does not take as one delta."""
-        stream, sequence = self._stream, self._sequence
+        stream = self._stream
         taken: list[AnyEvent] = []
-        if self.continuation is not None:
-            taken, data = self.continuation.take_burst(data)
-            if not data:
+        if (continuation := self.continuation or self._behind_cut) is not None:
+            taken, data = continuation.take_burst(stream.with_cut(data))
+            if not data or stream.is_cut(data):
+                self._continue_with(continuation)
                 return taken
-            stream.catch_up(self.continuation)
+            stream.catch_up(continuation)
         self._pass_on(stream.receive(data))
-        self.continuation = stream.continuation(sequence.fast_path, sequence.numbering)
-        events, sequence.events = sequence.events, []
+        events = self._take_events()
         return taken + events if taken else events
 
     def read_on(self) -> list[AnyEvent]:
         """Reads what is left of what was received."""
         self._pass_on(self._stream.read_on())
-        events, self._sequence.events = self._sequence.events, []
+        return self._take_events()
+
+    def _take_events(self) -> list[AnyEvent]:
+        sequence = self._sequence
+        self._continue_with(self._stream.continuation(sequence.fast_path, sequence.numbering))
+        events, sequence.events = sequence.events, []
         return events
+
+    def _continue_with(self, continuation: Continuation | None) -> None:
+        """A read that begins inside a frame is not compared as it is."""
+        if self._stream.has_cut:
+            self.continuation, self._behind_cut = None, continuation
+        else:
+            self.continuation, self._behind_cut = continuation, None
 
     def finish(self, error: ApiError | None) -> None:
         """The body is at its end, or broke off with an error."""
@@ -170,7 +185,7 @@ class AnswerReader:
         self._look_at_output()
 
     def abandon(self) -> None:
-        self.continuation = None
+        self.continuation = self._behind_cut = None
         self._deferred = None
         self.reading = False
         self.check = None
@@ -190,7 +205,7 @@ class AnswerReader:
     def _look_at_output(self) -> None:
         sequence = self._sequence
         # Something else may be open now.
-        self.continuation = None
+        self.continuation = self._behind_cut = None
         self.check = sequence.check
         # An engine that has finished an answer which was rejected still has its usage to report, unless it has failed.
         stream = self._stream

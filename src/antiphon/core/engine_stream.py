@@ -21,6 +21,10 @@ from antiphon.core.think_tags import Start
 from antiphon.errors import ApiError
 
 DONE = b"[DONE]"
+# What nearly all frames begin with.
+DATA = b"data: "
+# Bytes. The beginning of a frame that is longer is left to the reader of frames.
+LONGEST_CUT = 4096
 _to_json = msgspec.json.Encoder().encode
 
 
@@ -47,7 +51,7 @@ class EngineStream:
     """`receive()` bytes, then `close()`. `ended`: the engine has sent `[DONE]`. `failed`: it has sent an error, or what
     is not a chunk."""
 
-    __slots__ = ("_frames", "_new", "_reader", "_template", "_unread", "ended", "most_at_once")
+    __slots__ = ("_cut", "_frames", "_new", "_reader", "_template", "_unread", "ended", "most_at_once")
 
     def __init__(
         self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None, *, most_at_once: int = sys.maxsize
@@ -58,6 +62,8 @@ class EngineStream:
         self._new = 0
         # Frames that are left to it.
         self._unread: list[bytes] = []
+        # The beginning of a frame, with which the last read ended: the next one may still be compared with a template.
+        self._cut = b""
         self._frames = FrameReader()
         self._reader = ChunkReader(start, finder)
         self._template: ChunkTemplate | None = None
@@ -79,6 +85,10 @@ class EngineStream:
     @property
     def failed(self) -> bool:
         return self._reader.failed
+
+    @property
+    def has_cut(self) -> bool:
+        return bool(self._cut)
 
     @property
     def is_behind(self) -> bool:
@@ -106,7 +116,22 @@ class EngineStream:
         if self._template is not None and self._template.kind is TextDelta:
             self._reader.catch_up(continued.last)
 
+    def with_cut(self, data: bytes) -> bytes:
+        """A read, behind the beginning of its first frame."""
+        cut, self._cut = self._cut, b""
+        return cut + data if cut else data
+
+    def is_cut(self, data: bytes) -> bool:
+        """Whether this is the beginning of a frame, which then waits for the rest."""
+        is_beginning = len(data) <= LONGEST_CUT and data[: len(DATA)] == DATA[: len(data)] and FRAME_END not in data
+        self._cut = data if is_beginning else b""
+        return is_beginning
+
     def receive(self, data: bytes) -> list[Delta]:
+        data = self.with_cut(data)
+        end = data.rfind(FRAME_END) + len(FRAME_END)
+        if len(FRAME_END) <= end < len(data) and self.is_cut(data[end:]):
+            data = data[:end]
         try:
             frames = self._frames.receive(data)
         except ApiError as error:
@@ -126,16 +151,19 @@ class EngineStream:
 
     def read_on(self) -> list[Delta]:
         unread, self._unread = self._unread, []
-        self._template = None
-        deltas = self._read(unread)
+        deltas = self._read(unread[:-1])
+        last = self._read(unread[-1:])
+        is_one = len(last) == 1 and self._frames.empty
+        self._template = self._to_template(DATA + unread[-1] + FRAME_END, last[0]) if is_one else None
         self._new = self._reader.waiting + self._frames.pending
-        return deltas
+        return deltas + last
 
     def close(self) -> list[Delta]:
         if self.ended and not self._unread:
             # What follows the end is not read.
             return self._reader.close()
-        return self.read_on() + self._read(self._frames.close()) + self._reader.close()
+        frames = self._frames.receive(self.with_cut(b""))
+        return self.read_on() + self._read([*frames, *self._frames.close()]) + self._reader.close()
 
     def _at_once(self, frames: list[bytes]) -> list[bytes]:
         """The frames up to one that makes it too much to be read at once. The others are left unread."""
