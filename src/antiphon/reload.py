@@ -9,21 +9,14 @@ from aiohttp import web
 from msgspec import structs
 
 from antiphon import logs
-from antiphon.app import (
-    DISCOVERY,
-    MCP,
-    OWN_ADDRESSES,
-    admission_limits,
-    engine_options,
-    file_limits,
-    placement_options,
-    request_limits,
-)
+from antiphon.app import OWN_ADDRESSES
 from antiphon.client_keys import earlier_owners, key_owners, metrics_readers
 from antiphon.core.limits import RequestLimits
 from antiphon.http.app_keys import FILES, GATEWAY, KEYRING
 from antiphon.http.metrics import METRICS_KEYS
+from antiphon.lifetime import DISCOVERY, MCP
 from antiphon.mcp_servers import address_policy, mcp_limits, operator_servers
+from antiphon.part_options import admission_limits, engine_options, file_limits, placement_options, request_limits
 from antiphon.settings import Settings, SettingsError
 
 

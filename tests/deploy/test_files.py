@@ -27,11 +27,12 @@ from support.commands import ANTIPHON, bare_environment
 from support.engine import MockEngine
 from support.gateway import free_port, running_gateway
 
-from antiphon.app import CLOSING_TIME, ROUTES
+from antiphon.app import CLOSING_TIME
 from antiphon.background.workers import CLOSING_TIME as WORKERS_CLOSING_TIME
 from antiphon.checked_settings import load_settings
 from antiphon.cli.serve import refuse_to_be_open
 from antiphon.http.readiness import DEADLINE
+from antiphon.http.routes import ROUTES
 from antiphon.setting_sources import load
 from antiphon.settings import Settings
 from antiphon.traces.provider import CLOSING_TIME as TRACES_CLOSING_TIME

@@ -10,8 +10,8 @@ from msgspec import structs
 from support.engine import MockEngine, Writer, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway, started
 
-from antiphon.app import DISCOVERY
 from antiphon.engines.discovery import addresses_of
+from antiphon.lifetime import DISCOVERY
 from antiphon.settings import Settings
 
 

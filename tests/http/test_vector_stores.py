@@ -9,7 +9,7 @@ import pytest_asyncio
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest, running_gateway
 
-from antiphon.app import RETRIEVAL
+from antiphon.lifetime import RETRIEVAL
 
 TEXTS = {
     "moon.txt": "The moon is made of basalt and anorthosite.",

@@ -6,10 +6,10 @@ from typing import Any, cast
 import pytest
 from msgspec import Struct, msgpack
 
-from antiphon.app import admission_limits
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineBusy, RateLimited
 from antiphon.gateway.admission import AdmissionLimits, OwnerPlace
+from antiphon.part_options import admission_limits
 from antiphon.settings import Settings
 from antiphon.worker_processes.messages import Answer, Full, ToSupervisor, ToWorker
 from antiphon.worker_processes.questions import Questions

@@ -10,12 +10,12 @@ import typer
 from aiohttp import web
 
 from antiphon import __version__
-from antiphon.app import EXAMINER
 from antiphon.core.help import HelpSetting
 from antiphon.core.knowledge import Model
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL
 from antiphon.engines.upstream import Engine
 from antiphon.http.app_keys import GATEWAY
+from antiphon.lifetime import EXAMINER
 from antiphon.running_gateways import local_url
 
 MAX_MODELS_SHOWN = 10

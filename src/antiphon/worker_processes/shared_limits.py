@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias, cast
 
-from antiphon.app import admission_limits
 from antiphon.client_keys import earlier_owners
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineBusy, RateLimited
 from antiphon.gateway.admission import Admission, EngineSeat, OwnerPlace
+from antiphon.part_options import admission_limits
 from antiphon.settings import Settings
 from antiphon.worker_processes.messages import Answer, Ask, Full, Note, Refusal
 from antiphon.worker_processes.supervised import Supervised

@@ -13,7 +13,7 @@ from aiohttp import web
 from msgspec import structs
 
 from antiphon import logs
-from antiphon.app import DRAIN, WorkerPart, make_app, make_runner
+from antiphon.app import WorkerPart, make_app, make_runner
 from antiphon.checked_settings import load_settings
 from antiphon.cli.banner import Address, Banner
 from antiphon.cli.event_loop import loop_factory
@@ -26,6 +26,7 @@ from antiphon.http.app_keys import GATEWAY
 from antiphon.http.inspector import INSPECTOR
 from antiphon.http.metrics import own_metrics
 from antiphon.http.siblings import Sibling, Siblings
+from antiphon.lifetime import DRAIN
 from antiphon.reload import Reloader
 from antiphon.settings import Settings, SettingsError, data_directory
 from antiphon.store import CannotOpen, default_url, open_store
