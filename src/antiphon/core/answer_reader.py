@@ -120,7 +120,7 @@ class AnswerReader:
         taken: list[AnyEvent] = []
         if (continuation := self.continuation or self._behind_cut) is not None:
             taken, data = continuation.take_burst(stream.with_cut(data))
-            if not data or stream.is_cut(data):
+            if not data or stream.keep_cut(data):
                 self._continue_with(continuation)
                 return taken
             stream.catch_up(continuation)

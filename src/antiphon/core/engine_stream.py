@@ -121,8 +121,8 @@ class EngineStream:
         cut, self._cut = self._cut, b""
         return cut + data if cut else data
 
-    def is_cut(self, data: bytes) -> bool:
-        """Whether this is the beginning of a frame, which then waits for the rest."""
+    def keep_cut(self, data: bytes) -> bool:
+        """The beginning of a frame waits for the rest. False: this is something else."""
         is_beginning = len(data) <= LONGEST_CUT and data[: len(DATA)] == DATA[: len(data)] and FRAME_END not in data
         self._cut = data if is_beginning else b""
         return is_beginning
@@ -130,7 +130,7 @@ class EngineStream:
     def receive(self, data: bytes) -> list[Delta]:
         data = self.with_cut(data)
         end = data.rfind(FRAME_END) + len(FRAME_END)
-        if len(FRAME_END) <= end < len(data) and self.is_cut(data[end:]):
+        if len(FRAME_END) <= end < len(data) and self.keep_cut(data[end:]):
             data = data[:end]
         try:
             frames = self._frames.receive(data)
