@@ -12,7 +12,6 @@ import aiohttp
 from aiohttp import web
 
 from antiphon import __version__, lifetime
-from antiphon.background.attempts import RETRY_INTERVAL
 from antiphon.background.workers import Workers
 from antiphon.client_keys import earlier_owners, is_loopback, key_owners, needs_key
 from antiphon.containers.kernels import Kernels
@@ -22,9 +21,9 @@ from antiphon.core.knowledge import Model
 from antiphon.core.model_names import ModelNames
 from antiphon.embedding_models import EmbeddingModels
 from antiphon.engines.discovery import Discovery, is_name
-from antiphon.engines.examiner import DEFAULT_TIMES, Examiner, ProbeTimes
+from antiphon.engines.examiner import Examiner
 from antiphon.engines.health import HealthChecks
-from antiphon.engines.pool import ENGINE_RETRY_INTERVAL, Pool
+from antiphon.engines.pool import Pool
 from antiphon.engines.upstream import Engine
 from antiphon.files.file_inputs import FileInputs
 from antiphon.files.library import FileLibrary
@@ -61,14 +60,15 @@ from antiphon.http.inspector_engines import DESCRIPTION, GatewayDescription
 from antiphon.http.inspector_stored import LISTING
 from antiphon.http.keyring import Keyring
 from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers
-from antiphon.http.readiness import LIFETIME, READINESS, Readiness
+from antiphon.http.readiness import READINESS, Readiness
 from antiphon.http.request_headers import ALLOWED_HOSTS, AllowedHosts
 from antiphon.http.routes import API_ROUTES, ROUTES
 from antiphon.http.siblings import SIBLINGS, Siblings
-from antiphon.http.websocket import CLOSE_TIMEOUT, CONNECTIONS, PING_INTERVAL
+from antiphon.http.websocket import CONNECTIONS
 from antiphon.inspector.files import read_page
 from antiphon.inspector.inspector import Inspector
 from antiphon.inspector.recordings import Recordings
+from antiphon.intervals import DEFAULT_INTERVALS, Intervals
 from antiphon.lifetime import DISCOVERY, DRAIN, EXAMINER, MCP, RETRIEVAL, WORKERS, Drain
 from antiphon.logs import log
 from antiphon.mcp_servers import address_policy, mcp_limits, operator_servers
@@ -90,8 +90,7 @@ from antiphon.store.protocol import Store
 from antiphon.tools.mcp.runner import McpRunner, NoMcp
 from antiphon.tools.mcp.session import is_installed
 from antiphon.tools.runner import ToolRunner
-from antiphon.transport import LINGER, ConnectionOptions, Runner, transport_of
-from antiphon.vector_stores.attempts import DEFAULT_INDEXING, IndexerOptions
+from antiphon.transport import ConnectionOptions, Runner, transport_of
 
 if TYPE_CHECKING:
     from antiphon.embedded.process import EngineProcess
@@ -121,23 +120,6 @@ OWN_ADDRESSES = web.AppKey("own_addresses", OwnAddresses)
 
 # After the runs have been drained, handlers have this long to write what is left, in seconds.
 CLOSING_TIME = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Intervals:
-    """Seconds that parts of the gateway wait before they act again. Tests make them shorter or longer."""
-
-    engine_retry: float = ENGINE_RETRY_INTERVAL
-    background_retry: float = RETRY_INTERVAL
-    websocket_ping: float = PING_INTERVAL
-    websocket_farewell: float = CLOSE_TIMEOUT
-    linger: float = LINGER
-    probes: ProbeTimes = DEFAULT_TIMES
-    readiness: float = LIFETIME
-    indexing: IndexerOptions = DEFAULT_INDEXING
-
-
-DEFAULT_INTERVALS = Intervals()
 
 
 @dataclass(frozen=True, slots=True)

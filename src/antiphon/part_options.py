@@ -1,7 +1,5 @@
 """The options of each part of a gateway, made of the few settings that it needs."""
 
-from typing import TYPE_CHECKING
-
 from antiphon.background.attempts import BackgroundOptions
 from antiphon.core.limits import RequestLimits
 from antiphon.engines.placement import PlacementOptions
@@ -11,14 +9,12 @@ from antiphon.gateway.admission import AdmissionLimits
 from antiphon.http.app_keys import HttpLimits
 from antiphon.http.middlewares import TOO_SLOW, answer_unrouted
 from antiphon.http.paths import RESPONSE_PATHS, is_uploaded_form
+from antiphon.intervals import Intervals
 from antiphon.settings import Settings, read_chat_template
 from antiphon.transport import ConnectionOptions
 
-if TYPE_CHECKING:
-    from antiphon.app import Intervals
 
-
-def http_limits(settings: Settings, intervals: "Intervals") -> HttpLimits:
+def http_limits(settings: Settings, intervals: Intervals) -> HttpLimits:
     return HttpLimits(
         settings.context_window,
         settings.max_body_bytes,
@@ -29,7 +25,7 @@ def http_limits(settings: Settings, intervals: "Intervals") -> HttpLimits:
     )
 
 
-def connection_options(settings: Settings, intervals: "Intervals") -> ConnectionOptions:
+def connection_options(settings: Settings, intervals: Intervals) -> ConnectionOptions:
     timeouts = settings.header_timeout, settings.body_timeout, settings.send_timeout
     return ConnectionOptions(*timeouts, answer_unrouted, TOO_SLOW, intervals.linger, is_uploaded_form, RESPONSE_PATHS)
 

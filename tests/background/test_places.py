@@ -12,9 +12,9 @@ from support import gateway as gateways
 from support.background import Background, held_back
 from support.engine import MockEngine, Writer, text
 
-from antiphon.app import Intervals
 from antiphon.background import workers
 from antiphon.gateway.admission import EngineSeat
+from antiphon.intervals import Intervals
 from antiphon.store import Store
 
 pytestmark = pytest.mark.timeout(30)

@@ -15,7 +15,6 @@ from support.gateway import free_port, running_gateway, started
 from support.known_engines import KINDS, Kind, prompt_of, tolerant_objection
 from support.raw_server import raw_server
 
-from antiphon.app import Intervals
 from antiphon.core.dialect import Dialect
 from antiphon.core.template_demands import TOOLS
 from antiphon.dialects import LLAMACPP
@@ -25,6 +24,7 @@ from antiphon.engines.probes.client import ProbeClient
 from antiphon.engines.probes.findings import NoAnswer, Observation, Verdict
 from antiphon.engines.probes.questions import LONG_TOOLS, MARK
 from antiphon.engines.upstream import Engine
+from antiphon.intervals import Intervals
 from antiphon.transport import make_session
 
 LOOKUP = {"type": "function", "name": "look_up", "parameters": {"type": "object", "properties": {}}}

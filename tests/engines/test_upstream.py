@@ -10,9 +10,9 @@ from support.engine_connections import kept_connections
 from support.gateway import GatewayUnderTest, free_port, running_gateway
 from support.raw_server import CHUNKED, chunked, raw_server, sized
 
-from antiphon.app import Intervals
 from antiphon.engines.upstream import FOREIGN, ours
 from antiphon.errors import EngineError
+from antiphon.intervals import Intervals
 
 pytestmark = pytest.mark.usefixtures("both_transports")
 

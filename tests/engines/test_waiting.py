@@ -11,8 +11,8 @@ from aiohttp.client_reqrep import ConnectionKey
 from support.engine import MockEngine
 from support.gateway import free_port, running_gateway, started
 
-from antiphon.app import Intervals
 from antiphon.engines.detection import silence_to_words
+from antiphon.intervals import Intervals
 
 SOMEWHERE = ConnectionKey("somewhere", 1, False, True, None, None, None, None)
 OFTEN = Intervals(engine_retry=0.01)

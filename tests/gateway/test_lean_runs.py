@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.gateway import GatewayUnderTest
+from support.ways_in import until
 
 from antiphon.gateway.deadlines import Deadlines
 from antiphon.gateway.run import ResponseRun
@@ -20,6 +21,12 @@ from antiphon.gateway.watch import EngineWatch, EngineWatches, Timeouts
 # Resumed coroutines count as calls.
 MOST_CALLS = 210
 BODY = b'{"model": "mock", "input": "Hi"}'
+
+
+@pytest.fixture(autouse=True)
+async def engine_is_found(gateway: GatewayUnderTest) -> None:
+    """On a busy machine it may not answer at first."""
+    await until(lambda: gateway.gateway.pool.ready)
 
 
 async def run_whole(gateway: GatewayUnderTest) -> ResponseRun:

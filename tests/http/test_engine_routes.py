@@ -4,7 +4,7 @@ import pytest
 from support.engine import MockEngine, Refusal
 from support.gateway import GatewayUnderTest, free_port, running_gateway
 
-from antiphon.app import Intervals
+from antiphon.intervals import Intervals
 
 
 async def test_models_are_listed_as_by_openai(gateway: GatewayUnderTest) -> None:

@@ -11,12 +11,13 @@ from support.raw_client import dialled
 from support.toy_tool import DICE, Dice, roll
 
 from antiphon import __version__
-from antiphon.app import Extensions, Intervals
+from antiphon.app import Extensions
 from antiphon.client_keys import to_hashed
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
 from antiphon.errors import StoreUnavailable
 from antiphon.http.keyring import hash_of_key
+from antiphon.intervals import Intervals
 from antiphon.metrics.label_values import MOST_UNLISTED_MODELS, MOST_VALUES
 from antiphon.settings import Settings
 from antiphon.tools.runner import ToolContext

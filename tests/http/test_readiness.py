@@ -10,9 +10,9 @@ from support.engine import MockEngine
 from support.gateway import running_gateway
 from support.postgres import PostgresServer
 
-from antiphon.app import Intervals
 from antiphon.errors import StoreUnavailable
 from antiphon.http.readiness import READINESS, Readiness
+from antiphon.intervals import Intervals
 from antiphon.store.memory import MemoryStore
 from antiphon.store.wakeups import Wakeups
 

@@ -68,6 +68,7 @@ class GivenDeltas:
     left_out = ""
     is_behind = False
     has_large_end = False
+    has_cut = False
 
     def __init__(self, deltas: Iterable[Delta], *, ended: bool) -> None:
         self._deltas = list(deltas)

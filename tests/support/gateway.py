@@ -11,12 +11,13 @@ import aiohttp.web
 import msgspec
 from conformance.recorder import recorded
 
-from antiphon.app import DEFAULT_INTERVALS, Extensions, Intervals, WorkerPart, make_app, make_runner
+from antiphon.app import Extensions, WorkerPart, make_app, make_runner
 from antiphon.container_settings import ContainerSettings
 from antiphon.embedded.process import EngineProcess
 from antiphon.gateway.checker import Checker
 from antiphon.http.app_keys import GATEWAY
 from antiphon.http.websocket import CONNECTIONS
+from antiphon.intervals import DEFAULT_INTERVALS, Intervals
 from antiphon.lifetime import EXAMINER
 from antiphon.reload import Reloader
 from antiphon.settings import Settings

@@ -10,7 +10,7 @@ from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.postgres import PostgresServer
 
-from antiphon.app import Intervals
+from antiphon.intervals import Intervals
 from antiphon.lifetime import RETRIEVAL
 from antiphon.vector_store_settings import VectorStoreSettings
 from antiphon.vector_stores.attempts import IndexerOptions

@@ -15,14 +15,12 @@ from antiphon.core.chunk_reader import ChunkReader
 from antiphon.core.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
 from antiphon.core.fast_path import FRAME_END, Continuation, FastPath
 from antiphon.core.numbering import Numbering
-from antiphon.core.sse import FrameReader
+from antiphon.core.sse import FRAME_START, FrameReader
 from antiphon.core.text_calls import CallFinder
 from antiphon.core.think_tags import Start
 from antiphon.errors import ApiError
 
 DONE = b"[DONE]"
-# What nearly all frames begin with.
-DATA = b"data: "
 # Bytes. The beginning of a frame that is longer is left to the reader of frames.
 LONGEST_CUT = 4096
 _to_json = msgspec.json.Encoder().encode
@@ -123,7 +121,8 @@ class EngineStream:
 
     def keep_cut(self, data: bytes) -> bool:
         """The beginning of a frame waits for the rest. False: this is something else."""
-        is_beginning = len(data) <= LONGEST_CUT and data[: len(DATA)] == DATA[: len(data)] and FRAME_END not in data
+        begins = data[: len(FRAME_START)] == FRAME_START[: len(data)]
+        is_beginning = begins and len(data) <= LONGEST_CUT and FRAME_END not in data
         self._cut = data if is_beginning else b""
         return is_beginning
 
@@ -154,7 +153,7 @@ class EngineStream:
         deltas = self._read(unread[:-1])
         last = self._read(unread[-1:])
         is_one = len(last) == 1 and self._frames.empty
-        self._template = self._to_template(DATA + unread[-1] + FRAME_END, last[0]) if is_one else None
+        self._template = self._to_template(FRAME_START + unread[-1] + FRAME_END, last[0]) if is_one else None
         self._new = self._reader.waiting + self._frames.pending
         return deltas + last
 
@@ -162,7 +161,7 @@ class EngineStream:
         if self.ended and not self._unread:
             # What follows the end is not read.
             return self._reader.close()
-        frames = self._frames.receive(self.with_cut(b""))
+        frames = self._frames.receive(cut) if (cut := self.with_cut(b"")) else []
         return self.read_on() + self._read([*frames, *self._frames.close()]) + self._reader.close()
 
     def _at_once(self, frames: list[bytes]) -> list[bytes]:

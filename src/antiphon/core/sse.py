@@ -15,6 +15,8 @@ from antiphon.wire.events import Event
 LARGEST_FRAME = 32 * 1024 * 1024
 
 DONE = b"data: [DONE]\n\n"
+# What nearly all frames begin with.
+FRAME_START = b"data: "
 
 # A line that an event stream may have and a chat stream does not need: a comment, white space, or a field of any other name.
 _NOT_NEEDED = re.compile(rb":|\s*\Z|[A-Za-z0-9_-]+(:|\Z)")

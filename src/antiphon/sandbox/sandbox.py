@@ -143,6 +143,7 @@ class Sandbox:
                 pass_fds=tuple(pass_fds),
                 env={},  # what is not there cannot leak
                 cwd="/",
+                start_new_session=True,  # Ctrl-C is for the gateway, which ends it
             )
         except BaseException:
             await cgroup.remove()
