@@ -315,6 +315,12 @@ while True:
 """
 
 
+async def test_ctrl_c_in_the_gateways_terminal_does_not_reach_it(kernel: Kernel) -> None:
+    """The terminal sends it to the processes of the session that it belongs to."""
+    pid = kernel._process._process.pid
+    assert os.getsid(pid) == pid != os.getsid(0)
+
+
 async def test_answers_without_end_do_not_stop_the_gateway(kernel: Kernel) -> None:
     run = await asyncio.wait_for(kernel.run(FLOOD, 20), 10)
     assert run.failed
