@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.engine import chunk, text
 
-from antiphon.core.received_pieces import MOST_LOOKS, ReceivedPieces
+from antiphon.core.received_pieces import LONGEST_COMPARED, MOST_LOOKS, ReceivedPieces
 
 # Frames that are alike, and anything else between them.
 TEXTS = st.text(max_size=6)
@@ -56,3 +56,10 @@ def test_reasoning_and_text_are_both_kept_short() -> None:
 def test_pieces_that_are_never_alike_are_not_compared_for_ever() -> None:
     received = ReceivedPieces(f"{number} {'x' * 100} {number}".encode() for number in range(1000))
     assert received._looks == MOST_LOOKS
+
+
+def test_long_pieces_are_not_compared() -> None:
+    long = b"x" * (LONGEST_COMPARED + 1)
+    received = ReceivedPieces([long, long, b"short", long])
+    assert received._looks == 0
+    assert received.kept(0) == 3 * len(long) + len(b"short")

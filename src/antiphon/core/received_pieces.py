@@ -16,8 +16,9 @@ class Around(NamedTuple):
 NOTHING = Around(b"", b"")
 # Bytes. With fewer in common, a piece is kept whole.
 WORTHWHILE = 64
-# So often it is looked for what pieces have in common, which takes longer than to keep one.
+# So often it is looked for what pieces have in common, which takes longer than to keep one; and never in longer ones.
 MOST_LOOKS = 64
+LONGEST_COMPARED = 4096
 
 
 class ReceivedPieces:
@@ -43,7 +44,7 @@ class ReceivedPieces:
             self._append_whole(piece)
 
     def _append_whole(self, piece: bytes) -> None:
-        if self._middles and self._looks < MOST_LOOKS:
+        if self._middles and self._looks < MOST_LOOKS and len(piece) <= LONGEST_COMPARED >= len(self._middles[-1]):
             self._looks += 1
             shared = _in_common(self._shared, piece)
             self._shared = shared if shared is not NOTHING else _in_common(Around(self[-1], self[-1]), piece)
