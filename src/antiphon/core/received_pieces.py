@@ -44,7 +44,7 @@ class ReceivedPieces:
             self._append_whole(piece)
 
     def _append_whole(self, piece: bytes) -> None:
-        if self._middles and self._looks < MOST_LOOKS and len(piece) <= LONGEST_COMPARED >= len(self._middles[-1]):
+        if self._middles and self._looks < MOST_LOOKS and max(len(piece), len(self._middles[-1])) <= LONGEST_COMPARED:
             self._looks += 1
             shared = _in_common(self._shared, piece)
             self._shared = shared if shared is not NOTHING else _in_common(Around(self[-1], self[-1]), piece)
