@@ -14,7 +14,7 @@ from support.exchanges import make_environment
 from support.streams import parse
 
 from antiphon.core.chunk_reader import ChunkReader
-from antiphon.core.deltas import CallDelta, Delta, Finished, ReasoningDelta, TextDelta, ThoughtEnded
+from antiphon.core.deltas import CallDelta, Delta, EngineFailed, Finished, ReasoningDelta, TextDelta, ThoughtEnded
 from antiphon.core.engine_stream import EngineStream
 from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import PlainDelta
@@ -295,3 +295,12 @@ def test_a_text_that_was_closed_is_closed_again_only_if_something_came_after_it(
         assert skipped.receive(data) == repeated.receive(data)
     assert skipped.close() == repeated._close_text()
     assert skipped.close() == []
+
+
+def test_what_follows_too_much_is_not_read_at_the_end() -> None:
+    stream = EngineStream()
+    stream.receive(b":")
+    with patch("antiphon.core.sse.LARGEST_FRAME", 10):
+        (failed,) = stream.receive(b" no frame but comments\n\ndata: {")
+        assert isinstance(failed, EngineFailed)
+        assert stream.close() == []

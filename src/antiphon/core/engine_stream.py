@@ -134,7 +134,7 @@ class EngineStream:
         try:
             frames = self._frames.receive(data)
         except ApiError as error:
-            self._template = None
+            self._template, self._cut = None, b""
             return [self._reader.fail(error)]
         self._new += len(data)
         if self._new > self.most_at_once:
