@@ -21,7 +21,7 @@ from support.codex import PROXIES
 from support.gateway import GatewayUnderTest
 
 FOLDER = Path(__file__).parents[1] / "clients"
-INSTALL_TIME = 600  # seconds for all packages of one environment
+INSTALL_TIME = 300  # seconds for the packages of one environment; npm takes 15, pip up to 90
 TIME = 60  # seconds for a scenario; most take less than one
 
 # Nothing is reported to anybody while tests run; the proxies lead nowhere, for what would be reported anyway.
@@ -45,13 +45,14 @@ def give_up(reason: str) -> NoReturn:
 
 
 def node_packages() -> Path:
-    """The folder of the npm packages. They are installed again where `package.json` has changed."""
+    """The folder of the npm packages. They are installed again where `package-lock.json` has changed."""
     npm, node = program("npm"), program("node")
     modules = FOLDER / "node_modules"
-    options = ["--ignore-scripts", "--no-package-lock", "--no-audit", "--no-fund", "--prefix", str(FOLDER)]
+    # Not `npm ci`: it wants the packages of all platforms in the lock file. `--no-save` leaves that file as it is.
+    options = ["--ignore-scripts", "--no-save", "--no-audit", "--no-fund", "--prefix", str(FOLDER)]
     # The only script that is needed puts the binary of opencode into its place.
     commands = [[npm, "install", *options], [node, str(modules / "opencode-ai" / "postinstall.mjs")]]
-    made_once(modules, [FOLDER / "package.json"], commands)
+    made_once(modules, [FOLDER / "package.json", FOLDER / "package-lock.json"], commands)
     return FOLDER
 
 
@@ -71,6 +72,10 @@ def python_environment(name: str) -> Path:
     return python
 
 
+# Why a folder could not be filled. It is not tried again: the other tests that need it fail at once.
+_FAILED: dict[Path, str] = {}
+
+
 def made_once(folder: Path, sources: list[Path], commands: list[list[str]]) -> None:
     """Runs the commands that fill a folder, unless it was filled from the same sources. Others who want it wait."""
     wanted = "".join(source.read_text() for source in sources)
@@ -78,8 +83,14 @@ def made_once(folder: Path, sources: list[Path], commands: list[list[str]]) -> N
     with FileLock(folder.with_name(folder.name + ".lock")):
         if done.exists() and done.read_text() == wanted:
             return
-        for command in commands:
-            subprocess.run(command, check=True, timeout=INSTALL_TIME, stdout=sys.stderr)
+        if folder in _FAILED:
+            pytest.fail(_FAILED[folder])
+        try:
+            for command in commands:
+                subprocess.run(command, check=True, timeout=INSTALL_TIME, stdout=sys.stderr)
+        except subprocess.SubprocessError as error:
+            _FAILED[folder] = f"{folder.name} could not be installed: {error}"
+            raise
         done.write_text(wanted)
 
 
