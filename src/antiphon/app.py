@@ -4,12 +4,12 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import aiohttp
 from aiohttp import web
+from msgspec import Struct, field, structs
 
 from antiphon import __version__, lifetime
 from antiphon.background.workers import Workers
@@ -122,8 +122,7 @@ OWN_ADDRESSES = web.AppKey("own_addresses", OwnAddresses)
 CLOSING_TIME = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Extensions:
+class Extensions(Struct, frozen=True):
     """What a program that embeds the gateway may add to it."""
 
     # Tools that the gateway runs, by the `type` of their definition.
@@ -139,8 +138,7 @@ class Extensions:
 NO_EXTENSIONS = Extensions()
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerPart:
+class WorkerPart(Struct, frozen=True):
     """What is different where this is one of several worker processes of a gateway."""
 
     siblings: Siblings
@@ -180,7 +178,7 @@ def make_app(
     code = make_containers(settings, library, extensions.kernels, part.slot)
     given = {"mcp": mcp, **extensions.tools}
     hosted = HostedTools(settings, checker, given, own, stores=retrieval.stores, containers=code)
-    extensions = replace(
+    extensions = structs.replace(
         extensions,
         tools=hosted.runners,
         observers=[*extensions.observers, *observability.observers(pool)],
@@ -317,7 +315,7 @@ def _embedded_engine(
     process: "EngineProcess | SharedEngineProcess", session: aiohttp.ClientSession, settings: Settings
 ) -> Engine:
     """An engine like any other, whose process reports when it is gone."""
-    engine = Engine(process.url, session, replace(engine_options(settings), key=process.key, dialect=None))
+    engine = Engine(process.url, session, structs.replace(engine_options(settings), key=process.key, dialect=None))
     engine.is_embedded = True
     # Known before it runs, so that requests for it wait for it.
     engine.knowledge.models = (Model(id=process.alias, created=0, owned_by="antiphon"),)

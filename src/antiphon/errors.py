@@ -30,12 +30,12 @@
 """
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class EngineFailure:
+
+class EngineFailure(Struct, frozen=True):
     """An engine's error in its own words, whatever its shape: an HTTP answer, or an error object inside a stream."""
 
     status: int

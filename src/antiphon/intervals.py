@@ -1,6 +1,6 @@
 """Seconds between two attempts, looks or signs of life, and until somebody is given up."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from antiphon.background.attempts import RETRY_INTERVAL
 from antiphon.engines.examiner import DEFAULT_TIMES, ProbeTimes
@@ -11,8 +11,7 @@ from antiphon.transport import LINGER
 from antiphon.vector_stores.attempts import DEFAULT_INDEXING, IndexerOptions
 
 
-@dataclass(frozen=True, slots=True)
-class Intervals:
+class Intervals(Struct, frozen=True):
     """Seconds that parts of the gateway wait before they act again. Tests make them shorter or longer."""
 
     engine_retry: float = ENGINE_RETRY_INTERVAL

@@ -3,10 +3,10 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Coroutine
-from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
+from msgspec import Struct
 
 from antiphon.background.workers import Workers
 from antiphon.engines.discovery import Discovery
@@ -30,8 +30,7 @@ RETRIEVAL = web.AppKey("retrieval", Retrieval)
 MCP: web.AppKey[McpRunner | NoMcp] = web.AppKey("mcp")
 
 
-@dataclass(slots=True)
-class Drain:
+class Drain(Struct):
     """Seconds that running responses may take to finish when the gateway stops."""
 
     within: float

@@ -51,7 +51,7 @@ async def _use_limits(app: web.Application, old: Settings, new: Settings) -> Non
     """For the requests from now on."""
     gateway = app[GATEWAY]
     gateway.admission.change(admission_limits(new))
-    gateway.environment = replace(gateway.environment, limits=request_limits(new))
+    gateway.environment = gateway.environment.changed(limits=request_limits(new))
     # They are for the tools of MCP servers, too.
     _change_mcp(app, new)
 

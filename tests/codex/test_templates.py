@@ -1,9 +1,9 @@
 """Codex with models whose chat templates make demands, and with models that write their calls as text."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from support.codex import Codex, arguments, calls, shell
 from support.demands import complaint
 from support.engine import MockEngine, objection, text

@@ -1,11 +1,11 @@
 """Hard tools as easy functions: definition → function → call → item → the next turn's history, for every row of the table."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from support.codex_tools import APPLY_PATCH, EXEC_COMMAND, WRITE_STDIN
 from support.easy_tools import (
     CASES,

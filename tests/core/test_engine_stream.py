@@ -2,13 +2,13 @@
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import replace
 from unittest.mock import patch
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.engine import DONE, chunk
 from support.exchanges import make_environment
 from support.streams import parse

@@ -1,13 +1,13 @@
 """Whole responses driven through an Exchange: no event loop, no sockets, no clock."""
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.engine import answer, call, chunk, text
 from support.exchanges import Event, Recorder, checked, make_environment, run_answers
 from support.toy_tool import DICE, Dice, roll

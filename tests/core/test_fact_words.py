@@ -1,8 +1,7 @@
 """Facts about models, as people read them."""
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 
 from antiphon.core.dialect import Dialect
 from antiphon.core.fact_words import WORDS, Fact
@@ -19,7 +18,7 @@ NOT_SHOWN = set(
 
 
 def test_every_fact_has_words() -> None:
-    fields = {field.name for field in dataclasses.fields(Dialect)}
+    fields = {field.name for field in structs.fields(Dialect)}
     assert fields - WORDS.keys() == NOT_SHOWN
 
 
@@ -32,7 +31,7 @@ def test_every_fact_of_a_known_engine_can_be_read(dialect: Dialect) -> None:
 
 
 def test_a_fact_without_a_value_has_words_too() -> None:
-    fields = {field.name: field for field in dataclasses.fields(Dialect)}
+    fields = {field.name: field for field in structs.fields(Dialect)}
     names = [name for name, words in WORDS.items() if isinstance(words, str) and "None" in str(fields[name].type)]
     assert names
     for name in [*names, "answer_prefix", "efforts", "extra"]:

@@ -1,10 +1,10 @@
 """Input items into chat messages."""
 
 import base64
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.conversions import chat, converted, messages, rejection
 from support.items import call_output, function_call, user
 

@@ -1,10 +1,10 @@
 """What an engine's failure teaches, and that it teaches it once."""
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+from msgspec.structs import fields, replace
 
 from antiphon.core.dialect import Dialect
 from antiphon.core.lessons import LESSONS, Learned, Lesson, lesson_of

@@ -1,11 +1,11 @@
 """What is larger than a limit is a 400 that names the field, the limit and the value; what is not is read as ever."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from antiphon.core.limits import DEEPEST_GROUP, DEFAULT_LIMITS, LONGEST_PATTERN, MOST_LITERALS, RequestLimits
 from antiphon.core.request import request_to_chat

@@ -1,12 +1,12 @@
 """The work for a request grows with its size, whatever it is made of. Operations are counted."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from support.exchanges import make_environment
 from support.items import assistant, call_output, developer, function_call, user
 from support.operations import assert_linear, count_calls

@@ -2,11 +2,11 @@
 
 import base64
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.exchanges import make_environment
 from support.items import assistant, call_output, developer, function_call, user
 

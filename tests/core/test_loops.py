@@ -2,13 +2,13 @@
 
 import json
 import time
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.codex_tools import APPLY_PATCH, EXEC_COMMAND
 from support.demands import complaint
 from support.engine import answer, call, objection, text

@@ -4,12 +4,12 @@ import contextlib
 import itertools
 import re
 from collections import deque
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.demands import complaint, shown
 from support.engine import objection, text
 from support.streams import check_stream, parse

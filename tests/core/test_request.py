@@ -1,10 +1,10 @@
 """Responses requests into chat requests."""
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from support.conversions import chat, converted, messages, rejection
 from support.items import user
 

@@ -1,9 +1,9 @@
 """What the text of a chat template, and the words in which it rejects a request, say about its demands."""
 
-from dataclasses import fields
 from typing import Any
 
 import pytest
+from msgspec.structs import fields
 from support import demanding_templates as t
 
 from antiphon.core.dialect import Dialect

@@ -1,11 +1,11 @@
 """What chat templates demand of messages: a test per rule, and for what rules do to one another."""
 
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import fields, replace
 from support.conversions import converted, messages
 from support.demands import complaint
 from support.engine import answer, call, chunk, objection, text

@@ -2,12 +2,12 @@
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.engine import answer, call, chunk, text
 from support.exchanges import Recorder, make_environment, run_answers
 from support.toy_tool import DICE, NATIVE, Dice, KnownDice, known_dice_to_chat, roll

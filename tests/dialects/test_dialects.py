@@ -1,11 +1,11 @@
 """A snapshot of every resolved dialect, which shows every change of an engine's facts."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from antiphon.core.dialect import Dialect
 from antiphon.dialects import BY_NAME, KNOWN
@@ -16,7 +16,7 @@ SNAPSHOT = Path(__file__).parent / "snapshot.json"
 
 def facts() -> dict[str, Any]:
     resolved: dict[str, Any] = msgspec.json.decode(
-        msgspec.json.encode({name: dataclasses.asdict(dialect) for name, dialect in BY_NAME.items()})
+        msgspec.json.encode({name: structs.asdict(dialect) for name, dialect in BY_NAME.items()})
     )
     return resolved
 

@@ -1,10 +1,10 @@
 """The table of models that have a name."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from antiphon.core.sampling import ENGINE_DEFAULT
 from antiphon.dialects import PLAIN

@@ -6,10 +6,10 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.engine import CUT, Answer, Body, MockEngine, Refusal, Writer, chunk, text
 from support.gateway import free_port, running_gateway, started
 from support.known_engines import KINDS, Kind, prompt_of, tolerant_objection

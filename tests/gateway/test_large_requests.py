@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -109,7 +108,7 @@ async def pausing(engine: MockEngine) -> AsyncIterator[tuple[GatewayUnderTest, P
     pause = Pause()
     engine.will(NO_EFFORT)
     async with running_gateway(engine, heartbeat=0.05) as gateway:
-        gateway.gateway.environment = replace(gateway.gateway.environment, report=pause)
+        gateway.gateway.environment = gateway.gateway.environment.changed(report=pause)
         try:
             yield gateway, pause
         finally:

@@ -1,8 +1,8 @@
 """Conversations with models whose chat templates make demands: the engine rejects what such a template would reject."""
 
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from support.demands import complaint
 from support.engine import MockEngine, answer, call, chunk, text
 from support.gateway import CHECKER, running_gateway

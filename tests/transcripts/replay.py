@@ -1,12 +1,12 @@
 """A transcript replayed: a real gateway, the client's requests, and an engine that gives the recorded answers."""
 
 import asyncio
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import msgspec
+from msgspec import structs
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest, running_gateway, started
 from support.streams import check_stream, parse
@@ -85,7 +85,7 @@ def facts_of(gateway: GatewayUnderTest) -> dict[str, Any]:
     """What differs from the dialect of its kind."""
     (engine,) = gateway.gateway.pool.engines
     known = engine.knowledge.dialect_for(engine.knowledge.default_model)
-    facts = {each.name: getattr(known, each.name) for each in dataclasses.fields(Dialect)}
+    facts = {each.name: getattr(known, each.name) for each in structs.fields(Dialect)}
     return {name: msgspec.to_builtins(value) for name, value in facts.items() if value != getattr(engine.dialect, name)}
 
 

@@ -2,9 +2,10 @@
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from antiphon.background.journal import Journal, Lost
 from antiphon.background.places import WorkerPlace
@@ -35,8 +36,7 @@ LEASE_INTERVAL = 0.5
 ACCEPTED = NO_LIMITS
 
 
-@dataclass(frozen=True, slots=True)
-class BackgroundOptions:
+class BackgroundOptions(Struct, frozen=True):
     # How many responses run at once. 0: none are run here.
     workers: int
     # Seconds without a sign of life after which a gateway counts as dead.

@@ -4,10 +4,10 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import typer
 from aiohttp import web
+from msgspec import Struct
 
 from antiphon import __version__
 from antiphon.core.help import HelpSetting
@@ -34,8 +34,7 @@ NEXT = """  Next:       antiphon chat      talk to it here
               antiphon ps        see what it does"""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     host: str
     port: int
 
@@ -44,8 +43,7 @@ class Address:
         return f"http://{host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class Banner:
+class Banner(Struct, frozen=True):
     address: Address
     # The gateway serves a page about itself.
     has_inspector: bool = False

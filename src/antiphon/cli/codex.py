@@ -6,12 +6,12 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import typer
+from msgspec import Struct
 
 from antiphon.cli.codex_arguments import named_model, needs_model, without_model
 from antiphon.cli.codex_config import (
@@ -54,8 +54,7 @@ NOTHING_RUNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """What `antiphon codex` was told."""
 
     # The arguments for Codex.
@@ -76,8 +75,7 @@ class Choice:
         return [*(["--url", self.url] if self.url is not None else []), *file]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What Codex is to use, and how."""
 
     model: str

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 import typer
+from msgspec import Struct, structs
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -39,8 +39,7 @@ CHANGE_HELP = 'To change it: help = "auto", "off" or "full" in antiphon.toml, AN
 NO_MODEL = "the engine lists no models. Name the model to test with --model NAME, or set default_model."
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """The findings about one model of one engine, or the problem that prevented them."""
 
     url: str
@@ -106,7 +105,7 @@ async def make_reports(
         named = ModelNames(settings.model_names, settings.default_model).models
         engines = [Engine(root, session, engine_options(settings)) for root in roots]
         tested = [await _report(engine, model, named, settings.help) for engine in engines]
-        tested = [replace(report, known=gateway.learned(report.url, report.model or None)) for report in tested]
+        tested = [structs.replace(report, known=gateway.learned(report.url, report.model or None)) for report in tested]
         return [*tested, *(_embedded_report(engine, model) for engine in gateway.embedded)]
 
 

@@ -3,11 +3,11 @@
 import asyncio
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 import typer
+from msgspec import Struct, field
 
 from antiphon.log_lines import printable
 from antiphon.mcp_servers import mcp_limits, operator_servers
@@ -42,8 +42,7 @@ class WrongCall(Exception):
     """What was asked for on the command line cannot be done."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """What one server lists, or why it does not."""
 
     server: OperatorServer

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from antiphon.containers.folder import ContainerFolder
 from antiphon.containers.kernels import Kernel
@@ -13,8 +14,7 @@ from antiphon.sandbox.folder import FolderFile
 Source = Literal["user", "assistant"]
 
 
-@dataclass(slots=True)
-class ContainerFile:
+class ContainerFile(Struct):
     """`name`: its path below /mnt/data."""
 
     id: str
@@ -25,8 +25,7 @@ class ContainerFile:
     version: int
 
 
-@dataclass(slots=True, eq=False)
-class Container:
+class Container(Struct, eq=False):
     id: str
     owner: str
     name: str

@@ -1,10 +1,10 @@
 """What an answer must satisfy: by its tools, the choice among them, and its format."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import msgspec
+from msgspec import Struct
 
 from antiphon.core.built_in_tools import CALLS, UNCHECKED
 from antiphon.core.calls import missing_end
@@ -19,8 +19,7 @@ from antiphon.core.tools import NO_TOOLS, Grammar, Toolbox
 from antiphon.wire.responses import CreateResponse, TextFormat
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaCheck:
+class SchemaCheck(Struct, frozen=True):
     """A text that must be JSON that follows a schema."""
 
     definition: bytes
@@ -31,8 +30,7 @@ class SchemaCheck:
         return SchemaWork(self.definition, text, repair=self.buffered)
 
 
-@dataclass(frozen=True, slots=True)
-class HostedCheck:
+class HostedCheck(Struct, frozen=True):
     """The arguments of a call that the gateway runs. Types are repaired, and brackets that are missing at the end. Nothing is
     made of anything else that is not JSON: it may be half of a command."""
 
@@ -45,8 +43,7 @@ class HostedCheck:
         return SchemaWork(self.definition, whole, repair=is_json_object(whole))
 
 
-@dataclass(frozen=True, slots=True)
-class GrammarCheck:
+class GrammarCheck(Struct, frozen=True):
     """A custom call whose input must follow a grammar. One that does not is emitted: its tool will report the error."""
 
     definition: Grammar
@@ -57,8 +54,7 @@ class GrammarCheck:
         return GrammarWork(self.definition, text)
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(Struct, frozen=True):
     """A schema or grammar of a client, and its place in the request."""
 
     definition: bytes | Grammar

@@ -1,8 +1,9 @@
 """Tools with `defer_loading`: which they are, beside a search that the gateway runs."""
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from antiphon.core.tool_echo import flat
 from antiphon.wire.chat import ChatFunction
@@ -13,8 +14,7 @@ Tool = dict[str, Any]
 DEFERRABLE = frozenset({"function", "custom", "mcp"})
 
 
-@dataclass(frozen=True, slots=True)
-class DeferredTool:
+class DeferredTool(Struct, frozen=True):
     """A tool that the model sees once a search has found it."""
 
     function: ChatFunction

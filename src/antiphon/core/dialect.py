@@ -1,12 +1,12 @@
 """What is particular about an engine, as plain facts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from msgspec import Struct, field
 
-@dataclass(frozen=True, slots=True)
-class Sign:
+
+class Sign(Struct, frozen=True):
     """Identifies an engine: a GET of `path` answers JSON that has `key` (slashes lead inwards), equal to `value` if given."""
 
     path: str
@@ -14,8 +14,7 @@ class Sign:
     value: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(Struct, frozen=True):
     """Where an engine reports a fact about a model: `key` in the answer to GET `path`, or to a POST of {`asks`: its id}.
 
     In the key, {at} is the model's index in the list of models, and a step may have a * for what varies.
@@ -26,8 +25,7 @@ class Lookup:
     asks: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Tokenizer:
+class Tokenizer(Struct, frozen=True):
     """The endpoint that turns text into tokens: POST {text_key: text} to `path`, and count `tokens_key`."""
 
     path: str
@@ -35,16 +33,14 @@ class Tokenizer:
     tokens_key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Detokenizer:
+class Detokenizer(Struct, frozen=True):
     """The endpoint that turns tokens into text: POST {"tokens": tokens} to `path`."""
 
     path: str
     text_key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(Struct, frozen=True):
     """The endpoint that shows the prompt of a chat request: POST its messages and tools to `path`."""
 
     path: str
@@ -55,8 +51,7 @@ class Template:
     reads_all_fields: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class LoadSource:
+class LoadSource(Struct, frozen=True):
     """Where an engine reports how busy it is: in the answer to GET `path`, metrics of Prometheus by their names. Of one that
     several models or ranks have, the sum counts."""
 
@@ -70,8 +65,7 @@ class LoadSource:
     is_list: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(Struct, frozen=True):
     """One engine's facts. The defaults are the plain dialect: what servers of the Chat Completions API commonly accept."""
 
     name: str

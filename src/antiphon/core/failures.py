@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+from msgspec import Struct, structs
 
 from antiphon.errors import (
     ApiError,
@@ -28,8 +28,7 @@ PARSE_ERROR = "parse_error"
 UNPARSED = re.compile("does not match the expected .* format", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """The first row that matches decides. An empty condition matches everything."""
 
     error: Callable[[EngineFailure], ApiError]
@@ -122,7 +121,9 @@ def http_answer_to_error(
 ) -> ApiError:
     """The error for `Exchange.refused()`, from an engine's HTTP answer whose status is not 200. `retry_after`, in seconds, and
     `should_retry`: what its headers say about another attempt."""
-    return failure_to_error(replace(http_answer_to_failure(status, body), retry_after=retry_after, should_retry=should_retry))
+    return failure_to_error(
+        structs.replace(http_answer_to_failure(status, body), retry_after=retry_after, should_retry=should_retry)
+    )
 
 
 def http_answer_to_failure(status: int, body: bytes) -> EngineFailure:
@@ -133,4 +134,4 @@ def http_answer_to_failure(status: int, body: bytes) -> EngineFailure:
         return EngineFailure(status, "", text[:LONGEST_MESSAGE] or f"HTTP {status}")
     error = answer.get("error", answer) if isinstance(answer, dict) else answer
     # The HTTP status counts: `code` only repeats it, and some engines get it wrong.
-    return replace(error_object_to_failure(error), status=status)
+    return structs.replace(error_object_to_failure(error), status=status)

@@ -1,13 +1,12 @@
 """What an engine's finish_reason means for the response."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from antiphon.core.failures import PARSE_ERROR
 from antiphon.errors import EngineError, EngineFailure
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """A reason that is not listed is an ordinary end."""
 
     incomplete: str | None = None

@@ -1,9 +1,10 @@
 """The help that a small model gets: which of it, and why. Strong models get none, and are asked exactly as without it."""
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
+
+from msgspec import Struct
 
 HelpSetting = Literal["auto", "off", "full"]
 
@@ -19,8 +20,7 @@ _SIZE = re.compile(
 _UNITS = {"b": 1_000_000_000, "m": 1_000_000}
 
 
-@dataclass(frozen=True, slots=True)
-class Help:
+class Help(Struct, frozen=True):
     # Hard tools of clients are offered as easier functions, and their calls are translated.
     easier_tools: bool = False
     # An answer that may be a call is asked for under a schema: one of the calls, or a text.

@@ -1,10 +1,9 @@
 """What is known of one engine: its dialect, its models, and what was learned of each model."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.core.dialect import Dialect
 from antiphon.core.fact_words import WORDS, Fact, FactSource, is_unusual
@@ -30,8 +29,7 @@ NOTHING_LEARNED: Mapping[str, Any] = {}
 UNTIL_PROBED: Mapping[str, Any] = {"shows_tools": False}
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Struct, frozen=True):
     """What an engine reports of one of its models. A window of None is not known."""
 
     id: str
@@ -164,7 +162,7 @@ class EngineKnowledge:
         # A dialect has many members: it is made once for all requests that go by the same facts.
         made = self._dialects.get(model)
         if made is None or made.plain is not self.dialect or made.facts != facts:
-            made = LearnedDialect(self.dialect, facts, replace(self.dialect, **facts))
+            made = LearnedDialect(self.dialect, facts, structs.replace(self.dialect, **facts))
             self._dialects = _with_newest(self._dialects, model, made)
         return made.dialect
 

@@ -5,10 +5,9 @@ A lesson matches the engine's own words or the kind of its failure, never a mess
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from antiphon.core.constraints import is_constrained
 from antiphon.core.dialect import Dialect
@@ -21,8 +20,7 @@ from antiphon.wire.chat import ChatRequest
 Facts = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Lesson:
+class Lesson(Struct, frozen=True):
     words: re.Pattern[str]
     # Facts of the dialect. They may depend on what was sent; none, if it teaches nothing there.
     facts: Facts | Callable[[ChatRequest, Dialect], Facts]

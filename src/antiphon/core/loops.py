@@ -13,12 +13,11 @@ A user's message ends every loop: the user may have changed what made the call f
 
 import re
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from antiphon.core.arguments import canonical_arguments
 from antiphon.core.own_words import ALL_FAIL, FAILED_AGAIN, SAME_AGAIN
@@ -95,8 +94,7 @@ class Loops(NamedTuple):
     withheld: Mapping[str, str]
 
 
-@dataclass(slots=True)
-class _Run:
+class _Run(Struct):
     """One call with the same arguments, again and again."""
 
     failures: int = 0
@@ -105,8 +103,7 @@ class _Run:
     output: Hashable = None
 
 
-@dataclass(slots=True)
-class _DeadEnd:
+class _DeadEnd(Struct):
     """Turns in a row all of whose calls have failed with the same output."""
 
     turns: int = 0
@@ -131,8 +128,7 @@ class _DeadEnd:
             self.withheld.update(dict.fromkeys(self.names, HAVE_ALL_FAILED.format(count=self.turns)))
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     # The model gets help. Without it, only dead ends are found in which no call can succeed.
     helped: bool = True
     notes: list[tuple[Call, str]] = field(default_factory=list)

@@ -1,8 +1,9 @@
 """Which model answers a request: the one that it names, the one that the settings give for that name, or the only one."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.errors import NotFound
@@ -18,8 +19,7 @@ class ModelChoice(NamedTuple):
     notice: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ModelNames:
+class ModelNames(Struct, frozen=True):
     """What the settings say about the names of models."""
 
     # The name that clients use → the name that an engine knows.

@@ -8,12 +8,11 @@ quickly; `compare` explains the difference between two of them.
 import re
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from antiphon.wire.chat import ChatFunction, ChatMessage, ChatRequest
 
@@ -84,8 +83,7 @@ def _common(one: Sequence[Any], other: Sequence[Any]) -> int:
 # ---- the difference in words -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """The first difference."""
 
     part: str

@@ -1,7 +1,6 @@
 """The question of an exchange: which engine is asked, and the request in its dialect, as it is by now."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
@@ -143,7 +142,7 @@ class Question:
         model = self._request.model or knowledge.default_model
         dialect, help, sampling, _ = knowledge.traits_of(model, environment.help)
         if self._strict or self._facts:
-            dialect = replace(dialect, **{**(strict_facts(dialect) if self._strict else {}), **self._facts})
+            dialect = structs.replace(dialect, **{**(strict_facts(dialect) if self._strict else {}), **self._facts})
         conversion = request_to_chat(
             self._request,
             items,

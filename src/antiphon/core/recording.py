@@ -6,11 +6,11 @@ times, seals), and what its caller did with it. Only these are kept: no event, a
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import Struct, field
 
 from antiphon.core.check_work import CheckOutcome
 from antiphon.core.code_results import CodeFile
@@ -58,8 +58,7 @@ class Options(NamedTuple):
     files: Mapping[str, Sequence[CodeFile]] = {}
 
 
-@dataclass(slots=True)
-class Recording:
+class Recording(Struct):
     """`make_exchange()` begins it; the exchange adds its calls, and who passes the engine's bytes on adds those."""
 
     # The client's request as it came, without images, and without the secrets of its tools.

@@ -2,11 +2,10 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from antiphon.core.drawn import replaying_environment
 from antiphon.core.environment import Environment
@@ -68,8 +67,7 @@ class Moment(NamedTuple):
     result: Any = None
 
 
-@dataclass(slots=True)
-class Rerun:
+class Rerun(Struct):
     """What an exchange did when it was run again."""
 
     asks: list[AskedAgain] = field(default_factory=list)

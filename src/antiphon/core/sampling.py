@@ -1,16 +1,14 @@
 """How the tokens of an answer are chosen where the request does not say: data of a model, not of an engine."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from antiphon.wire.responses import CreateResponse
 
 
-@dataclass(frozen=True, slots=True)
-class Sampling:
+class Sampling(Struct, frozen=True):
     temperature: float | None = None
     top_p: float | None = None
     # The longest answer of a request that does not ask for a length, in tokens. It does not count where tools are offered: an
@@ -34,7 +32,7 @@ def sampling_of_answer(sampling: Sampling, request: CreateResponse, *, has_tools
     free_extra = sampling.free_extra if is_text else NO_EXTRA
     if most_tokens == sampling.most_tokens and free_extra == sampling.free_extra:
         return sampling
-    return replace(sampling, most_tokens=most_tokens, free_extra=free_extra)
+    return structs.replace(sampling, most_tokens=most_tokens, free_extra=free_extra)
 
 
 def is_capped(request: CreateResponse, sampling: Sampling) -> bool:

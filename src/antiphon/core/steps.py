@@ -1,6 +1,5 @@
 """What the caller of an exchange has to do next."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 from msgspec import Struct
@@ -50,22 +49,19 @@ class Ask(Struct, frozen=True):
     reason: AskReason = "first"
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """Run the work, which may be slow, and give its outcome to `checked()`."""
 
     work: CheckWork
 
 
-@dataclass(frozen=True, slots=True)
-class RunTools:
+class RunTools(Struct, frozen=True):
     """Run these calls, and give each result to `tool_result()`, in any order."""
 
     calls: tuple[ToolCall, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ListTools:
+class ListTools(Struct, frozen=True):
     """List the tools of these MCP servers, and give each list, or why there is none, to `listed()`, in any order."""
 
     servers: tuple[McpServer, ...]
@@ -73,28 +69,24 @@ class ListTools:
     has_items: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """Estimate the usage of these answers, and give it to `estimated()`."""
 
     answers: tuple[Uncounted, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
+class Count(Struct, frozen=True):
     """Count the tokens of this prompt, as the engine of this number counts them, and give their number to `counted()`."""
 
     chat: ChatRequest
     engine: int
 
 
-@dataclass(frozen=True, slots=True)
-class Compact:
+class Compact(Struct, frozen=True):
     """Run the exchange `compaction` to its end, without showing its events; then `compacted()`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """Nothing more is to be done: `end()`, store the response, and send the terminal event."""
 
 

@@ -3,8 +3,9 @@ facts that follow. The words are found in an engine's error, and in the text of 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 PARALLEL = "parallel calls"
 IDS = "call ids"
@@ -28,8 +29,7 @@ REMEDIES: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(Struct, frozen=True):
     capability: str
     words: re.Pattern[str]
     facts: Mapping[str, Any]

@@ -7,11 +7,10 @@ So the messages of a history are the beginning of those of a longer one, and the
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, Struct, structs
 
 from antiphon.core.dialect import Dialect
 from antiphon.core.short_ids import ShortIds
@@ -31,8 +30,7 @@ NOTHING = " "
 REASONING_LEFT_OUT = "reasoning of earlier turns was left out: the chat template of this model does not show it"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """`fact` is the member of the dialect that it follows from, `reason` says which templates need it."""
 
     fact: str

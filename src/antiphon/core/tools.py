@@ -10,11 +10,10 @@ import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import MISSING, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from msgspec import Struct
+from msgspec import NODEFAULT, Struct, field, structs
 
 from antiphon.core import built_in_tools
 from antiphon.core.deferred_tools import DeferredTool, is_deferred, searches_here
@@ -159,8 +158,7 @@ class KnownLists(Protocol):
     def tools_of(self, label: str, *, attached: bool = False) -> Sequence[McpTool] | None: ...
 
 
-@dataclass(slots=True)
-class Toolbox:
+class Toolbox(Struct):
     """The functions that the engine sees, what each stands for, and the tools as the response lists them."""
 
     functions: dict[str, ChatTool] = field(default_factory=dict)
@@ -442,7 +440,11 @@ CALLED_BY_PROGRAMS = frozenset({*INNER, "shell", "apply_patch"})
 # Most requests have no tools, and use this one. Nothing can be added to it.
 _READ_ONLY: dict[Any, Callable[[], Any]] = {dict: lambda: MappingProxyType({}), set: frozenset, list: tuple}
 NO_TOOLS = Toolbox(
-    **{each.name: _READ_ONLY[each.default_factory]() for each in fields(Toolbox) if each.default_factory is not MISSING}
+    **{
+        each.name: _READ_ONLY[each.default_factory]()
+        for each in structs.fields(Toolbox)
+        if each.default_factory is not NODEFAULT
+    }
 )
 
 

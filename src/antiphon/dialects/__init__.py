@@ -4,7 +4,7 @@ The facts are read from the engines' sources (llama.cpp b21e4de, vLLM a014e35, L
 Ollama fb30760) and from recorded streams.
 """
 
-from dataclasses import replace
+from msgspec import structs
 
 from antiphon.core.dialect import Detokenizer, Dialect, LoadSource, Lookup, Sign, Template, Tokenizer
 from antiphon.core.efforts import EFFORTS
@@ -28,7 +28,7 @@ def _with_template(flags: str) -> dict[str, str]:
     return {capability: f"{flags}, with a template {need}" for capability, need in _TEMPLATES.items()}
 
 
-LLAMACPP = replace(
+LLAMACPP = structs.replace(
     PLAIN,
     name="llamacpp",
     signs=(Sign("/v1/models", "data/0/owned_by", "llamacpp"), Sign("/props", "default_generation_settings")),
@@ -79,7 +79,7 @@ LLAMACPP = replace(
     constrained_extra={"dry_multiplier": 0.8, "dry_allowed_length": 24, "dry_penalty_last_n": 256},
 )
 
-VLLM = replace(
+VLLM = structs.replace(
     PLAIN,
     name="vllm",
     signs=(Sign("/v1/models", "data/0/owned_by", "vllm"),),
@@ -124,7 +124,7 @@ VLLM = replace(
     },
 )
 
-LMDEPLOY = replace(
+LMDEPLOY = structs.replace(
     PLAIN,
     name="lmdeploy",
     signs=(Sign("/v1/models", "data/0/owned_by", "lmdeploy"),),
@@ -150,7 +150,7 @@ LMDEPLOY = replace(
     },
 )
 
-SGLANG = replace(
+SGLANG = structs.replace(
     PLAIN,
     name="sglang",
     signs=(Sign("/v1/models", "data/0/owned_by", "sglang"), Sign("/get_server_info", "tp_size")),
@@ -181,7 +181,7 @@ SGLANG = replace(
     },
 )
 
-OLLAMA = replace(
+OLLAMA = structs.replace(
     PLAIN,
     name="ollama",
     signs=(Sign("/api/version", "version"),),
@@ -207,7 +207,7 @@ OLLAMA = replace(
     },
 )
 
-LMSTUDIO = replace(
+LMSTUDIO = structs.replace(
     PLAIN,
     name="lmstudio",
     signs=(Sign("/api/v0/models", "data/0/compatibility_type"), Sign("/v1/models", "data/0/owned_by", "organization_owner")),

@@ -1,14 +1,14 @@
 """A downloaded file that is not trusted yet."""
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 CHUNK_BYTES = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     path: Path
     sha256: str
 

@@ -3,9 +3,10 @@
 import mmap
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from antiphon.embedded import CannotEmbed
 
@@ -23,8 +24,7 @@ _ARRAY = struct.Struct("<IQ")
 _START = struct.Struct("<4sIQQ")
 
 
-@dataclass(frozen=True, slots=True)
-class GgufHeader:
+class GgufHeader(Struct, frozen=True):
     """The metadata that we use; None where the file does not have it."""
 
     chat_template: str | None

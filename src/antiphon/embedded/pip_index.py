@@ -7,11 +7,11 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from antiphon.embedded import CannotEmbed
 
@@ -31,8 +31,7 @@ TIMEOUT_VARIABLES = frozenset({"PIP_TIMEOUT", "PIP_DEFAULT_TIMEOUT"})
 LAST_LINES = 5
 
 
-@dataclass(frozen=True, slots=True)
-class WheelAddress:
+class WheelAddress(Struct, frozen=True):
     """Where pip would download a wheel from. The credentials that it would use are not part of it."""
 
     url: str

@@ -11,10 +11,10 @@ import time
 from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.child import NO_LLAMACPP, READY, Parameters
@@ -36,8 +36,7 @@ def can_embed() -> bool:
     return importlib.util.find_spec("xllamacpp") is not None
 
 
-@dataclass(frozen=True, slots=True)
-class RestartPauses:
+class RestartPauses(Struct, frozen=True):
     """Seconds before a dead engine is restarted. The pause doubles with every death, and starts over once an engine has run
     for `stable_after` seconds."""
 
@@ -49,8 +48,7 @@ class RestartPauses:
 DEFAULT_PAUSES = RestartPauses()
 
 
-@dataclass(frozen=True, slots=True)
-class ModelOptions:
+class ModelOptions(Struct, frozen=True):
     # Where models are downloaded to.
     folder: Path
     # The context of one request, in tokens. None: what the model was trained for, within limits.

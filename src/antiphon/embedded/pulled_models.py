@@ -5,10 +5,10 @@ import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import AsyncFileLock
+from msgspec import Struct
 from rich.filesize import decimal
 
 from antiphon.embedded import CannotEmbed, WrongBytes
@@ -25,8 +25,7 @@ KEPT = "What has arrived is kept, and `antiphon pull {name}` continues there. "
 ADVICE = "To do without a download, use a model file: --model PATH.gguf"
 
 
-@dataclass(frozen=True, slots=True)
-class SourceKind:
+class SourceKind(Struct, frozen=True):
     """How a model is fetched from one kind of source."""
 
     label: str

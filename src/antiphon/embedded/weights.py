@@ -2,9 +2,10 @@
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from antiphon.core.sampling import ENGINE_DEFAULT, Sampling
 from antiphon.embedded import CannotEmbed
@@ -14,8 +15,7 @@ from antiphon.embedded.named_models import BY_NAME
 from antiphon.embedded.pulled_models import fetch, log_line
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(Struct, frozen=True):
     path: Path
     # The model's name in the API.
     alias: str

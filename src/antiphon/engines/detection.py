@@ -3,12 +3,12 @@
 import asyncio
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 import aiohttp
 import msgspec
+from msgspec import Struct
 
 from antiphon.core.dialect import Dialect, Lookup, Sign
 from antiphon.core.knowledge import Model
@@ -44,8 +44,7 @@ WELL_KNOWN_PORTS: Mapping[int, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DetectedEngine:
+class DetectedEngine(Struct, frozen=True):
     dialect: Dialect
     models: tuple[Model, ...]
     version: str | None = None

@@ -4,9 +4,10 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from antiphon import logs
 from antiphon.core.knowledge import MOST_MODELS
@@ -24,8 +25,7 @@ MOST_LATE = 3
 LONGEST_PAUSE = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeTimes:
+class ProbeTimes(Struct, frozen=True):
     """Seconds. Tests make them shorter or longer."""
 
     # Until a busy engine is checked again; and that a request of a probe waits for it at most.

@@ -6,11 +6,11 @@ others are taken from it: all that it had, without those that this gateway had t
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 import aiohttp
 import msgspec
+from msgspec import Struct, field
 
 from antiphon.core.dialect import Dialect, LoadSource
 from antiphon.engines.upstream import Engine
@@ -22,8 +22,7 @@ LOAD_INTERVAL = 2.0
 LOAD_TIMEOUT = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class LoadReport:
+class LoadReport(Struct, frozen=True):
     """What an engine reports of itself."""
 
     running: int
@@ -34,8 +33,7 @@ class LoadReport:
     others: int = 0
 
 
-@dataclass(slots=True)
-class _Source:
+class _Source(Struct):
     """Where one engine is looked at, as long as it is of this dialect."""
 
     dialect: Dialect

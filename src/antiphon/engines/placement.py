@@ -9,11 +9,11 @@ whose engine was busy for a moment returns to it. (Mirrokni, Thorup, Zadimoghadd
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementOptions:
+class PlacementOptions(Struct, frozen=True):
     # The requests of a conversation are sent to one engine. False: each is sent to the engine that is least busy.
     affinity: bool = True
     # How many times its share of the requests an engine may have before others are preferred.

@@ -1,8 +1,9 @@
 """The probes: a table of small requests that show what an engine can do, and what the gateway learns from them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from antiphon.core import template_demands as demands
 from antiphon.core.dialect import Dialect
@@ -37,8 +38,7 @@ def _reports_no_calls(dialect: Dialect) -> bool:
     return _checks_no_requests(dialect) and not dialect.reported_tools
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(Struct, frozen=True):
     """`is_quick`: on this engine the probe costs few enough tokens to be run as soon as the gateway finds it.
     `generates`: on this engine the model has to write for it. Otherwise it costs nothing, and is run before the engine is
     ready."""

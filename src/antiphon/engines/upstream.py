@@ -5,11 +5,11 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
+from msgspec import Struct
 
 from antiphon.core.dialect import Dialect
 from antiphon.core.failures import http_answer_to_error
@@ -160,8 +160,7 @@ class Refused(Exception):
         self.retry_after = retry_after
 
 
-@dataclass(frozen=True, slots=True)
-class EngineOptions:
+class EngineOptions(Struct, frozen=True):
     # The API key of the engine.
     key: str | None = None
     # The name of its dialect. None: detected.

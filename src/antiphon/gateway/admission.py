@@ -8,9 +8,10 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Literal, Protocol
 from weakref import WeakKeyDictionary
+
+from msgspec import Struct
 
 from antiphon.core.fair_queue import FairQueue, QueueFull
 from antiphon.core.quantities import counted
@@ -26,8 +27,7 @@ MANY_LARGE = "Too many large requests are waiting to be read. Try again in about
 WAITED = "The engine at {root} is busy: the request waited for {waited:g} s, and no longer. Try again in about {wait} s."
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionLimits:
+class AdmissionLimits(Struct, frozen=True):
     """None: no limit."""
 
     # Of each key: responses that run at once, and requests in a minute.

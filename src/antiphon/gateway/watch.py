@@ -1,14 +1,14 @@
 """Watches an engine that answers: a silent one gets its client a sign of life, and is given up after a while."""
 
 import asyncio
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from antiphon.gateway.shared_timer import SharedTimer
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(Struct, frozen=True):
     """In seconds."""
 
     # After this much silence a waiting client gets a sign of life.

@@ -1,10 +1,10 @@
 """The engines' own: their models, and their readiness."""
 
 from contextlib import suppress
-from dataclasses import asdict, replace
 from typing import Any
 
 from aiohttp import web
+from msgspec import structs
 
 from antiphon.core.help import NO_HELP, Help
 from antiphon.core.knowledge import Model
@@ -57,7 +57,7 @@ async def models(request: web.Request) -> web.Response:
             for name, known in found.items()
         ],
     }
-    helped = {name: asdict(given) for name, given in help.items() if given}
+    helped = {name: structs.asdict(given) for name, given in help.items() if given}
     return to_json(listing | {"antiphon_help": helped} if helped else listing)
 
 
@@ -83,7 +83,7 @@ async def _models(request: web.Request) -> dict[str, Model]:
         listed = {default: listed.get(default) or _unlisted(default)} | listed
     if any(engine.knowledge.takes_any_model for engine in ready):
         listed |= {name: _unlisted(name) for name in pool.names.models if name not in listed}
-    named = {name: replace(listed[model], id=name) for name, model in pool.names.names.items() if model in listed}
+    named = {name: structs.replace(listed[model], id=name) for name, model in pool.names.names.items() if model in listed}
     return listed | named
 
 

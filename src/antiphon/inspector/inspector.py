@@ -1,7 +1,8 @@
 """What the routes of the inspector need."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from antiphon.inspector.files import PageFile
 from antiphon.inspector.recordings import RecordedRequest, Recordings
@@ -9,8 +10,7 @@ from antiphon.inspector.rows import Row
 from antiphon.inspector.views import Opened
 
 
-@dataclass(frozen=True, slots=True)
-class Inspector:
+class Inspector(Struct, frozen=True):
     # Of Antiphon.
     version: str
     # None: it is switched off, and nothing is recorded.

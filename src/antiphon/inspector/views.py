@@ -3,10 +3,10 @@
 import re
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import asdict, replace
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from antiphon.core.check_work import CheckOutcome
 from antiphon.core.drawn import Drawn
@@ -43,7 +43,7 @@ class Opened:
         # A copy: the exchange may add to it while a thread runs this one again.
         drawn = Drawn(*map(copy, msgspec.structs.astuple(recording.drawn)))
         self.hides_seals = bool(drawn.opened) and not seals
-        self.recording: Recording = replace(
+        self.recording: Recording = structs.replace(
             recording,
             calls=[*recording.calls],
             pieces=recording.pieces.copy(),
@@ -259,7 +259,7 @@ def _change(change: PromptChange, previous: int) -> Json:
     return {
         "previous": previous,
         "prefix_changed": change.where is not None,
-        "where": None if change.where is None else asdict(change.where),
+        "where": None if change.where is None else structs.asdict(change.where),
         "why": change.why,
         "shared_messages": change.shared_messages,
         "messages": change.messages,

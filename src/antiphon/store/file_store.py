@@ -4,14 +4,14 @@ It is a database of its own because indexing a large file writes much, and nobod
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from antiphon.store.sql.database import Database
 
 
-@dataclass(frozen=True, slots=True)
-class FileStore:
+class FileStore(Struct, frozen=True):
     # It is opened when it is first used.
     database: Database
     # A folder for contents. None: they are kept in the database, because other gateways use it too.

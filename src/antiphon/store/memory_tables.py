@@ -2,10 +2,9 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from antiphon.errors import StoreUnavailable
 from antiphon.store import search_bounds
@@ -18,8 +17,7 @@ OVERHEAD = 500
 ENTRY = 200
 
 
-@dataclass(slots=True)
-class JobRow:
+class JobRow(Struct):
     request: bytes
     number: int
     # When it may be claimed: at once if it is queued, at the end of the lease if it is running.
@@ -30,8 +28,7 @@ class JobRow:
     begun_calls: list[bytes] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ResponseRow:
+class ResponseRow(Struct):
     stored: Record
     # Of its items. To read them takes long where there are many.
     ids: Sequence[str]
@@ -57,8 +54,7 @@ class ResponseRow:
         return Listed(record.id, record.owner, record.created_at, record.status, None, record.input, record.settings)
 
 
-@dataclass(slots=True)
-class ConversationRow:
+class ConversationRow(Struct):
     stored: Conversation
     items: dict[str, Item] = field(default_factory=dict)
     locked_by: str | None = None

@@ -5,11 +5,11 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, TypeVar
 
 import asyncpg
+from msgspec import Struct
 
 from antiphon.errors import StoreUnavailable
 from antiphon.logs import log
@@ -83,8 +83,7 @@ def session_of(schema: str) -> dict[str, str]:
     return {**SESSION, "search_path": schema}
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(Struct, frozen=True):
     """In seconds."""
 
     # One operation, with the wait for a connection.

@@ -9,13 +9,13 @@ import ipaddress
 import re
 import socket
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from msgspec import Struct
 
 IpAddress = IPv4Address | IPv6Address
 Allowed = Literal["off", "listed", "public", "any"]
@@ -25,8 +25,7 @@ class AddressRefused(Exception):
     """The policy does not allow this connection. The message says why, and is fit for a client."""
 
 
-@dataclass(frozen=True, slots=True)
-class AddressPolicy:
+class AddressPolicy(Struct, frozen=True):
     # "off": nothing; "listed": the hosts of `listed`; "public": these, and addresses of the public internet; "any": these, and
     # private networks.
     allow: Allowed

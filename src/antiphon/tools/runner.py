@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from antiphon.core.environment import GatewayTool
 from antiphon.core.mcp.servers import McpServer
@@ -12,8 +13,7 @@ from antiphon.core.tools import ToolResult
 from antiphon.wire.responses import CreateResponse
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
+class ToolContext(Struct, frozen=True):
     """The response that tools are run for."""
 
     owner: str

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import aiohttp
 from aiohttp import web
+from msgspec import Struct
 
 from antiphon.transport.connections import WrapServer
 from antiphon.transport.websocket import Socket
@@ -132,8 +132,7 @@ class MessageStream(Protocol):
         """Later writes are ignored: nothing may follow the last message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Transport:
+class Transport(Struct, frozen=True):
     """One implementation. The streams are context managers: leaving one sends what is left, or drops it after an error."""
 
     name: str

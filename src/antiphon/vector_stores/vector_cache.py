@@ -5,9 +5,9 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection
-from dataclasses import dataclass, field
 
 import numpy
+from msgspec import Struct, field
 
 from antiphon.logs import log
 from antiphon.store.sql import chunks
@@ -25,8 +25,7 @@ ROW_BYTES = 16
 EXACT_ROWS = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class Searchable:
+class Searchable(Struct, frozen=True):
     """A table, and what makes a search of all of it faster."""
 
     table: VectorTable
@@ -47,8 +46,7 @@ class Searchable:
         return self.table.nearest_at(query[numpy.newaxis], most, where)[0]
 
 
-@dataclass(slots=True)
-class Cached:
+class Cached(Struct):
     """The vectors of one model in one store."""
 
     searchable: Searchable

@@ -1,10 +1,10 @@
 """Vectors as they are stored, and many of them compared with a few."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from antiphon.store.sql.chunks import VectorRow
@@ -38,8 +38,7 @@ def bytes_to_vector(data: bytes) -> Floats:
     return vector
 
 
-@dataclass(frozen=True, slots=True)
-class VectorTable:
+class VectorTable(Struct, frozen=True):
     """The vectors of one model in one store, or a part of them, in the order of their ids."""
 
     ids: Numbers

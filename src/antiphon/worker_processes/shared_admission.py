@@ -3,9 +3,10 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import replace
 from itertools import count
 from typing import Any
+
+from msgspec import structs
 
 from antiphon.core.request_rates import RateState
 from antiphon.engines.upstream import Engine
@@ -208,4 +209,4 @@ def _named(engine: Engine) -> tuple[str, int | None]:
 
 
 def _unlimited(limits: AdmissionLimits) -> AdmissionLimits:
-    return replace(limits, responses=None, requests_per_minute=None, engine_requests=None)
+    return structs.replace(limits, responses=None, requests_per_minute=None, engine_requests=None)

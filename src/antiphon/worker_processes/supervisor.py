@@ -13,9 +13,10 @@ import socket
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from antiphon.embedded.process import EngineProcess, RestartPauses
 from antiphon.logs import log
@@ -58,8 +59,7 @@ class CannotReplace(Exception):
     """A worker process could not be replaced. It serves as before, and so do those that were not reached."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What every worker process is started with."""
 
     # By which the settings are read.
@@ -70,8 +70,7 @@ class Plan:
     embedded: EngineProcess | None = None
 
 
-@dataclass(slots=True)
-class Slot:
+class Slot(Struct):
     number: int
     sockets: Sequence[socket.socket]
     worker: Supervised | None = None

@@ -5,11 +5,11 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from support import bad_mcp_server
 from support.bad_mcp_server import BadMcpServer
 

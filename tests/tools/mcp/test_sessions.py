@@ -6,11 +6,11 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support import bad_mcp_server
 from support.bad_mcp_server import BadMcpServer
 from support.processes import ended

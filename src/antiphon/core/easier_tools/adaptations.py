@@ -1,8 +1,9 @@
 """Which tools of clients are offered to small models as easy functions: a row for each."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field, structs
 
 from antiphon.core.easier_tools import patches
 from antiphon.core.easier_tools.commands import shell, write_stdin
@@ -21,8 +22,7 @@ INPUT_MS = 5_000
 _NUMBERS = ("number", "integer")
 
 
-@dataclass(frozen=True, slots=True)
-class Adaptation:
+class Adaptation(Struct, frozen=True):
     """A tool, by its kind and name. One that only has the name of it, and is another tool, is left alone."""
 
     kind: str
@@ -88,7 +88,7 @@ def _adapt(box: Toolbox, row: Adaptation) -> list[str]:
 
 def _filling(function: EasyFunction, properties: Mapping[str, Any]) -> EasyFunction:
     """Fills in only what the tool has."""
-    return replace(function, filled={name: value for name, value in function.filled.items() if name in properties})
+    return structs.replace(function, filled={name: value for name, value in function.filled.items() if name in properties})
 
 
 def _type(schema: Any) -> Any:

@@ -7,8 +7,9 @@ last character, is shown as such a function in the history.
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from antiphon.core.built_in_tools import TEXT, parameters
 from antiphon.core.easier_tools.functions import ONE_LINE, PATH, EasyFunction, Members, to_path
@@ -25,8 +26,7 @@ _WORD = re.compile(r"[\w@%+=:,./-]+|'[^']*'(?:\"'\"'[^']*')*", re.ASCII)
 SOME_TEXT = {"type": "string", "minLength": 1}
 
 
-@dataclass(frozen=True, slots=True)
-class FileCommand:
+class FileCommand(Struct, frozen=True):
     name: str
     description: str
     # The words in front of the arguments.

@@ -5,10 +5,10 @@ that function, so it need not know what the client's calls look like.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from antiphon.wire import UNREADABLE
 
@@ -19,8 +19,7 @@ PATH = {"type": "string", "description": "The path of the file."}
 ONE_LINE = {"type": "string", "pattern": r"^\s*\S([^\r\n]*\S)?\s*$"}
 
 
-@dataclass(frozen=True, slots=True)
-class EasyFunction:
+class EasyFunction(Struct, frozen=True):
     name: str
     # In words that a small model follows, and without an example: it would copy that.
     description: str

@@ -1,8 +1,9 @@
 """Approvals of MCP calls: which of them a request answers, and the calls that it approves."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from antiphon.core.calls import CallState, FunctionForm
 from antiphon.core.item_paths import item_path
@@ -22,8 +23,7 @@ APPROVAL_RESPONSE = "mcp_approval_response"
 ANSWERS = ("mcp_call", "reasoning", "function_call", "custom_tool_call", "web_search_call", "file_search_call")
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(Struct, frozen=True):
     """A call that the client has approved, and that is still to be run."""
 
     request: McpApprovalRequest

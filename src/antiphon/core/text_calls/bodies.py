@@ -5,10 +5,10 @@ A body begins where its `head` matches. `read()` then takes everything up to the
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
+from msgspec import Struct, field
 
 from antiphon.core.patterns import Pattern
 from antiphon.core.text_calls.literals import GEMMA, PYTHON, members
@@ -40,8 +40,7 @@ class Body(Protocol):
         """`stop`: what ends the block around it, and is not read. None: it ends with the last bracket."""
 
 
-@dataclass(frozen=True)
-class JsonCalls:
+class JsonCalls(Struct, frozen=True):
     """Objects with the name and the arguments of a call, one after another or in lists."""
 
     head: Pattern = field(default=Pattern(rf"(?=\{{|\[{SPACE}[\[{{])"))
@@ -68,8 +67,7 @@ def _reject_unknown_tool(source: Source, tools: ToolNames) -> Reading[None]:
         yield
 
 
-@dataclass(frozen=True)
-class NamedCall:
+class NamedCall(Struct, frozen=True):
     """A name, and then its arguments: as JSON, or as parameters in tags."""
 
     head: Pattern
@@ -157,8 +155,7 @@ def _to_json(written: str, found: "regex.Match[str]", types: frozenset[str] | No
     return parameter_to_json(written, types, repairs)
 
 
-@dataclass(frozen=True)
-class PythonCalls:
+class PythonCalls(Struct, frozen=True):
     """Calls with literals as keyword arguments: `[f(x=1), g()]`, `f(x=1)`, `f.call(x=1)`."""
 
     head: Pattern = field(default=Pattern(rf"(?P<list>\[{SPACE})?(?=[A-Za-z_][\w.-]{{0,127}}\()"))
@@ -193,8 +190,7 @@ def python_call(source: Source, tools: ToolNames) -> Reading[Call]:
     return Call(name, msgspec.json.encode(values).decode())
 
 
-@dataclass(frozen=True)
-class GemmaCall:
+class GemmaCall(Struct, frozen=True):
     """`call:NAME{KEY:VALUE,…}`, with strings between marks of their own."""
 
     head: Pattern = field(default=Pattern(rf"call:{NAME}\{{"))

@@ -4,8 +4,9 @@ A form with an end may contain any of the bodies, because small models mix them 
 """
 
 import re
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from antiphon.core.patterns import Pattern
 from antiphon.core.text_calls.blocks import Block
@@ -20,8 +21,7 @@ class Place(Enum):
     BEGINNING = "at the beginning of the text"
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(Struct, frozen=True):
     name: str
     written_by: str
     # What it begins with, and what ends it. Without an end, it ends with its last bracket.

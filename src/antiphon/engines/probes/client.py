@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
 import msgspec
+from msgspec import Struct, field
 
 from antiphon.core.chunk_reader import ChunkReader, cached_tokens_of
 from antiphon.core.deltas import CallDelta, Delta, EngineFailed, Finished, ReasoningDelta, TextDelta, UsageReport
@@ -43,8 +43,7 @@ _decode = msgspec.json.Decoder(Chunk).decode
 Body = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Rejection(Struct, frozen=True):
     """The engine rejects the request, for a reason in its own words."""
 
     reason: str
@@ -75,14 +74,12 @@ def _kind(error: ApiError, *, broke_down: bool) -> type[NoAnswer]:
     return Failed if broke_down else NoAnswer
 
 
-@dataclass(slots=True)
-class Call:
+class Call(Struct):
     name: str
     arguments: str = ""
 
 
-@dataclass(slots=True)
-class Answer:
+class Answer(Struct):
     """An answer as far as it was read."""
 
     text: str = ""

@@ -1,9 +1,10 @@
 """What a probe returns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 # What Antiphon does about a thought that leaves no tokens for the answer.
 ASKED_WITHOUT_THINKING = "asks again without thinking, if a thought has used up max_output_tokens"
@@ -21,8 +22,7 @@ class Verdict(StrEnum):
     NOT_GIVEN = "not given"
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Struct, frozen=True):
     """What one probe observed. `remedy` is what Antiphon does about a shortfall; `facts` are the fields of the dialect that
     the observation proves."""
 
@@ -32,8 +32,7 @@ class Observation:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One row of the doctor's table. `advice` is what would fix a shortfall on the engine's side, mostly a flag.
     `may_pass`: the engine did not answer, and may do so at another time."""
 

@@ -5,8 +5,9 @@ of a probe satisfy every demand but the one that it is about.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from antiphon.core import template_demands as demands
 from antiphon.core.template_demands import REMEDIES, facts_in_text, words_in_text
@@ -330,7 +331,7 @@ async def answer_format(client: ProbeClient) -> Observation:
         return observation
     prompt = await client.rendered_prompt(messages=[*HELLO, called(ID), returned(ID, MARK)], **fields)
     if prompt is None or mark in prompt.rpartition(MARK)[2]:
-        return replace(observation, facts={**observation.facts, "answers_results": True})
+        return structs.replace(observation, facts={**observation.facts, "answers_results": True})
     facts = {**observation.facts, "answers_results": False}
     return Observation(Verdict.PARTLY, "the engine fails at answers that come right after a result", GO_ON_AFTER_RESULTS, facts)
 
@@ -345,4 +346,4 @@ async def reasoning(client: ProbeClient) -> Observation:
     if observation.verdict is not Verdict.WORKS or earlier.verdict is not Verdict.DOES_NOT:
         return observation
     detail = f"{observation.detail}; the thoughts of earlier turns are not shown to the model"
-    return replace(observation, verdict=Verdict.PARTLY, detail=detail, remedy=earlier.remedy)
+    return structs.replace(observation, verdict=Verdict.PARTLY, detail=detail, remedy=earlier.remedy)

@@ -1,8 +1,9 @@
 """MCP servers as the gateway reaches them."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from urllib.parse import unquote, unquote_plus, urlsplit
+
+from msgspec import Struct
 
 from antiphon.core.mcp.servers import McpServer
 
@@ -13,8 +14,7 @@ SHORTEST_SECRET = 6
 SHORTEST_SEGMENT = 16
 
 
-@dataclass(frozen=True, slots=True)
-class StdioServer:
+class StdioServer(Struct, frozen=True):
     """A program that is started here, and speaks over its standard input and output. Only the operator can name one."""
 
     command: str
@@ -24,8 +24,7 @@ class StdioServer:
     cwd: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HttpServer:
+class HttpServer(Struct, frozen=True):
     """A server at a URL: streamable HTTP, or the older SSE."""
 
     url: str
@@ -37,8 +36,7 @@ class HttpServer:
 Target = StdioServer | HttpServer
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorServer:
+class OperatorServer(Struct, frozen=True):
     """A server of the operator, usable by its name."""
 
     name: str
@@ -65,8 +63,7 @@ class OperatorServer:
         return self.always and self.serves(owner) and (not self.models or any(name in self.models for name in models))
 
 
-@dataclass(frozen=True, slots=True)
-class McpLimits:
+class McpLimits(Struct, frozen=True):
     # Seconds to connect, which includes the start of a program, and to list the tools; for one call; until a session that
     # nobody uses is closed.
     connect: float = 30.0

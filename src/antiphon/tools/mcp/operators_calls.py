@@ -1,7 +1,6 @@
 """Calls of a tool that the settings name, in the place of a built-in tool."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -21,4 +20,4 @@ def operators_call(server: str, tool: str, arguments: Mapping[str, Any]) -> Tool
 def operators_context(context: ToolContext) -> ToolContext:
     """The server of the settings is meant, whatever servers the request brings."""
     request = structs.replace(context.request, input=None, tools=None)
-    return replace(context, request=request, server_of=McpServer)
+    return structs.replace(context, request=request, server_of=McpServer)

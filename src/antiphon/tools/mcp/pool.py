@@ -3,15 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from antiphon.tools.mcp.definitions import McpLimits, Target
 from antiphon.tools.mcp.failures import McpFailure
 from antiphon.tools.mcp.session import McpSession
 
 
-@dataclass(slots=True, eq=False)
-class Place:
+class Place(Struct, eq=False):
     """The session of one owner with one server, while it is opened, used, or kept."""
 
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
 import aiohttp
+from msgspec import Struct
 
 from antiphon.core.check_work import CheckOutcome, CheckWork, DocumentWork, PageWork
 from antiphon.tools.addresses import AddressPolicy, AddressRefused, guarded_connector, url_complaint
@@ -37,16 +37,14 @@ class PageFailed(Exception):
     """The message says why the page was not opened. It is for the model."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     # Where it was found in the end, after redirects.
     url: str
     title: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(Struct, frozen=True):
     url: str
     status: int
     kind: str

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from antiphon.core.search_results import SearchResult, WebSearchData, data_to_result, shortened
 from antiphon.core.steps import ToolCall
@@ -22,8 +22,7 @@ from antiphon.tools.web_search.services import Query
 from antiphon.wire import UNREADABLE
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """How much a call shows: results of a search, and characters of each; characters of a page."""
 
     results: int

@@ -1,25 +1,24 @@
 """Services that search the web over HTTP: how each is asked, and what its answers look like. One row for each."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
+
+from msgspec import Struct, field
 
 from antiphon.core.search_results import SearchResult, clean
 from antiphon.core.web_search import UserLocation
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     words: str
     # How many results are wanted.
     most: int
     domains: frozenset[str] = frozenset()
-    location: UserLocation = UserLocation()  # noqa: RUF009
+    location: UserLocation = UserLocation()
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceRequest:
+class ServiceRequest(Struct, frozen=True):
     method: str
     path: str
     params: Mapping[str, str] = field(default_factory=dict)
@@ -27,8 +26,7 @@ class ServiceRequest:
     json: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class SearchService:
+class SearchService(Struct, frozen=True):
     """`url`: where it is, unless the settings say so. `ask`: the request, by the query and the key."""
 
     ask: Callable[[Query, str], ServiceRequest]
