@@ -73,6 +73,9 @@ class FrameReader:
         self._after_cr = data.endswith(b"\r")
         if b"\r" in data:
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        if not self._rest and not self._data and (plain := _plain_frames(data)):
+            self._buffered = 0
+            return plain
         frames: list[bytes] = []
         lines = data.split(b"\n")
         if len(lines) > 1:
@@ -82,7 +85,7 @@ class FrameReader:
             self._rest.append(last)
         read = self._data
         for line in lines:
-            # Nearly every frame is one line of data. All else is left to `_line()`, as is what is at the end of the stream.
+            # Most are a line of data, or end one. All else is left to `_line()`, as is what is at the end of the stream.
             if line.startswith(b"data: "):
                 read.append(line[6:])
             elif not line and len(read) == 1 and read[0]:
@@ -128,6 +131,15 @@ class FrameReader:
         self._buffered += size
         if self._buffered > LARGEST_FRAME:
             raise EngineDisagrees("The engine sent a frame that does not end.")
+
+
+def _plain_frames(data: bytes) -> list[bytes]:
+    """Nearly all that engines send: whole frames, each of one line of data. Nothing if there is anything else."""
+    *parts, rest = data.split(b"\n\n")
+    if rest or data.count(b"\n") != 2 * len(parts):
+        return []
+    frames = [part[6:] for part in parts if part.startswith(FRAME_START) and part != FRAME_START]
+    return frames if len(frames) == len(parts) else []
 
 
 _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))+")

@@ -86,7 +86,8 @@ async def _run_whole(run: ResponseRun) -> None:
 
 async def _answer_whole(run: ResponseRun) -> web.StreamResponse:
     await _run_whole(run)
-    return to_json(run.response, notice_header(run.notices))
+    response = run.response
+    return to_json(response, notice_header(response.antiphon_notices or ()))
 
 
 async def _stream(request: web.Request, run: ResponseRun, patience: float) -> web.StreamResponse:
