@@ -164,6 +164,18 @@ def _by_chat(of: Scenario) -> Scenario:
     )
 
 
+def _by_two_workers(of: Scenario) -> Scenario:
+    """Each of the two has as much to do as the one of the row with SQLite: who has less sleeps and wakes for each request, and
+    writes fewer responses at once."""
+
+    def load(size: Size) -> Load:
+        one = of.load(size)
+        return replace(one, connections=2 * one.connections, warm=2 * one.warm, requests=2 * one.requests)
+
+    title = f"{of.title}, SQLite, two workers, twice the connections"
+    return Scenario(f"{of.name}-two", title, load, (CPU_PER_REQUEST,), TWO_WORKERS, of.name)
+
+
 TEXT = _paced("text-1000", "text", 1000, 10, "text")
 REQUEST = _requests("whole", "whole answer", WHOLE, 2000, CPU_PER_REQUEST, *LATENCY)
 SHORT = _requests("stream", "stream of 16 deltas", STREAM, 1500, CPU_PER_REQUEST, *LATENCY)
@@ -176,13 +188,14 @@ HISTORY = _requests(
     CPU_PER_REQUEST,
     connections=4,
 )
+TWO_WORKERS = (("antiphon", "two workers"),)
 # The system spreads connections over workers by chance: with few of them, one worker may get most.
 WIDE = Scenario(
-    "whole-200",
-    "whole answer, SQLite, 400/s over 200 connections",
+    "whole-200-two",
+    "whole answer, SQLite, 400/s over 200 connections, two workers",
     steady(WHOLE, 400, connections=200),
-    (CPU_PER_REQUEST,),
-    (("antiphon", "sqlite"),),
+    (SPLIT,),
+    TWO_WORKERS,
 )
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -204,12 +217,12 @@ SCENARIOS: tuple[Scenario, ...] = (
     _variant(REQUEST, "whole-no-inspector", "whole answer, without inspector", "no inspector"),
     _variant(REQUEST, "whole-recording", "whole answer, inspector records all", "recording all"),
     _variant(REQUEST, "whole-no-metrics", "whole answer, without metrics", "no metrics"),
+    _by_two_workers(REQUEST),
     WIDE,
-    _variant(WIDE, "whole-200-two", "whole answer, SQLite, 400/s over 200 connections, two workers", "two workers", SPLIT),
     _by_chat(REQUEST),
     SHORT,
     _variant(SHORT, "stream-sqlite", "stream of 16 deltas, SQLite", "sqlite"),
-    _variant(SHORT, "stream-two", "stream of 16 deltas, SQLite, two workers", "two workers"),
+    _by_two_workers(SHORT),
     HISTORY,
     _variant(HISTORY, "history-stored", "history of 200 items, 300 KB, stored", "antiphon"),
     _requests("lone", "one request at a time", Asked(deltas=16), 500, FIRST_EVENT[0], FIRST_DELTA, connections=1),
