@@ -100,26 +100,26 @@ def family(pid: int) -> list[int]:
     """A process and its descendants, as far as they live."""
     found = [pid]
     for parent in found:
-        for children in Path(f"/proc/{parent}/task").glob("*/children"):
-            with contextlib.suppress(OSError):
-                found += map(int, children.read_text().split())
+        for children in _of_threads(parent, "children"):
+            found += map(int, children.split())
     return found
 
 
 def cpu_times(pid: int) -> dict[int, float]:
     """Seconds of CPU of a process and of each of its descendants. The scheduler counts nanoseconds, for each thread."""
-    return {each: sum(map(_thread_time, Path(f"/proc/{each}/task").glob("*/schedstat"))) for each in family(pid)}
+    return {each: sum(int(stat.split()[0]) / 1e9 for stat in _of_threads(each, "schedstat")) for each in family(pid)}
 
 
 def cpu_seconds(pid: int) -> float:
     return sum(cpu_times(pid).values())
 
 
-def _thread_time(schedstat: Path) -> float:
-    # A thread may have ended since the list was read.
+def _of_threads(pid: int, name: str) -> Iterator[str]:
+    """What this file of each thread says. A thread, or the whole process, may have ended since it was listed."""
     with contextlib.suppress(OSError):
-        return int(schedstat.read_text().split()[0]) / 1e9
-    return 0.0
+        for thread in os.scandir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):
+                yield Path(thread.path, name).read_text()
 
 
 def memory_kb(pid: int) -> int:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import socketserver
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from msgspec import structs
 from bench.__main__ import Run, lighter_words
 from bench.native import Load, Programs, programs
 from bench.picture import LINES, picture, ratios
-from bench.processes import BenchFailed, cpu_times, memory_kb
+from bench.processes import BenchFailed, cpu_times, family, memory_kb
 from bench.requests import Api, Asked, Kind, request
 from bench.results import SHORT_LOADS, Results, Row, Shown, footnotes, table
 from bench.scenarios import (
@@ -203,6 +204,13 @@ def test_a_steady_load_lasts_beyond_the_window() -> None:
         assert load.requests / load.rate > load.end
 
 
+def test_two_workers_have_twice_the_connections_of_one() -> None:
+    by_name = {scenario.name: scenario for scenario in SCENARIOS}
+    for name in ("whole", "stream"):
+        one, two = by_name[name].load(QUICK), by_name[f"{name}-two"].load(QUICK)
+        assert (two.connections, two.requests - two.warm) == (2 * one.connections, 2 * (one.requests - one.warm))
+
+
 def test_a_smaller_load_is_described() -> None:
     whole = paced("text", 1000, 10)(Size())
     assert lighter_words(fewer_streams(whole), whole) == "50 at once"
@@ -215,6 +223,12 @@ def test_both_protocols_ask_for_the_same() -> None:
         assert asked.text in theirs["messages"][-1]["content"]
         assert len(ours.get("tools", ())) == len(theirs.get("tools", ()))
     assert 250_000 < len(body_of("responses", Asked(history=True))) < 350_000
+
+
+def test_a_process_that_has_ended_takes_nothing() -> None:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    assert (family(child.pid), cpu_times(child.pid), memory_kb(child.pid)) == ([child.pid], {child.pid: 0}, 0)
 
 
 def test_the_cpu_time_and_the_memory_of_a_process_are_read() -> None:
