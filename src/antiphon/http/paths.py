@@ -20,6 +20,9 @@ DEPLOYMENT = "/openai/deployments/{deployment}"
 # What is served for one deployment, with all that is below: a client whose base URL has a deployment uses it for every path.
 OF_DEPLOYMENTS = tuple(VERSION + path for path in ("/responses", "/chat/completions", "/completions", "/embeddings"))
 
+# The end of a path with a pattern, and its canonical form.
+MAYBE_SLASH, _SLASH = "{slash:/?}", "{slash}"
+
 # Where files are uploaded. Other limits count there than for other bodies.
 UPLOADS = tuple(VERSION + path for path in ("/files", "/containers/{id}/files"))
 
@@ -28,8 +31,9 @@ def under_all_paths(routes: Iterable[web.RouteDef]) -> Iterator[web.RouteDef]:
     """The same routes under every prefix; a path without a version is served as it is."""
     for route in routes:
         for path in _paths(route.path):
-            yield web.RouteDef(route.method, path, route.handler, route.kwargs)
-            yield web.RouteDef(route.method, path + "/", route.handler, route.kwargs)
+            # One pattern for both: there are hundreds, and each is compiled when the gateway starts.
+            for ending in (MAYBE_SLASH,) if "{" in path else ("", "/"):
+                yield web.RouteDef(route.method, path + ending, route.handler, route.kwargs)
 
 
 def _paths(path: str) -> Iterator[str]:
@@ -48,7 +52,7 @@ def canonical_path(request: web.Request) -> str:
     """The path as OpenAI writes it, which is also the engine's."""
     resource = request.match_info.route.resource
     assert resource is not None
-    path = resource.canonical.rstrip("/")
+    path = resource.canonical.removesuffix(_SLASH).rstrip("/")
     prefix = max((each for each in (*PREFIXES, DEPLOYMENT) if path.startswith(each)), key=len)
     return VERSION + path.removeprefix(prefix)
 
