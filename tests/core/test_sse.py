@@ -21,6 +21,7 @@ CASES = {
     "a byte order mark": (b"\xef\xbb\xbfdata: a\n\n", [b"a"]),
     "blank lines before the first frame": (b"\n\r\n\ndata: a\n\n", [b"a"]),
     "an empty frame is a ping": (b"data:\n\ndata: \n\ndata: a\n\n", [b"a"]),
+    "an empty frame among plain ones": (b"data: a\n\ndata: \n\ndata: b\n\n", [b"a", b"b"]),
     "white space and unknown fields": (b" \nx-odd: 1\nodd\ndata: a\n\n", [b"a"]),
     "the end without its field": (b"data: a\n\n[DONE]\n\n", [b"a", b"[DONE]"]),
     "a page": (b"data: a\n\n<html>\n", [b"a", b"<html>"]),
