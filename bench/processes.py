@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import os
 import resource
+import secrets
 import signal
 import socket
 import subprocess
@@ -13,6 +14,9 @@ from pathlib import Path
 
 READY_WITHIN = 60.0
 STOPPED_WITHIN = 3.0
+# Not one that the system gives to a connection (Linux: from 32768), which could have it before the server does; none of those
+# on which engines are looked for.
+PORTS = range(12_000, 23_000)
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -21,10 +25,11 @@ class BenchFailed(Exception):
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    while True:
+        port = secrets.choice(PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def allow_many_descriptors() -> None:

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 from support.background import Background, held_back
 from support.engine import MockEngine
-from support.gateway import free_port, running_gateway
+from support.gateway import running_gateway
 from support.stores import Clock
 from support.streams import TERMINAL, check_stream
 
@@ -20,6 +20,7 @@ from antiphon.background.followers import ended
 from antiphon.errors import StoreUnavailable
 from antiphon.store import Store, open_store
 from antiphon.store.records import Event
+from bench.processes import free_port
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -213,7 +214,7 @@ async def test_a_request_that_cannot_be_read_can_be_cancelled(engine: MockEngine
 
 
 async def test_a_response_that_failed_before_it_was_begun_keeps_its_input(store: Store) -> None:
-    async with running_gateway(f"http://127.0.0.1:{await free_port()}", shares=store, background_patience=0.1) as gateway:
+    async with running_gateway(f"http://127.0.0.1:{free_port()}", shares=store, background_patience=0.1) as gateway:
         response = await Background(gateway).made("Hi")
         assert response["status"] == "failed"
         _, items = await gateway.get(f"/v1/responses/{response['id']}/input_items")

@@ -5,8 +5,10 @@ import asyncio
 import pytest
 from support.background import Background, held_back
 from support.engine import MockEngine, Refusal, Writer
-from support.gateway import GatewayUnderTest, free_port, running_gateway
+from support.gateway import GatewayUnderTest, running_gateway
 from support.streams import BEGINNING, TERMINAL, check_stream
+
+from bench.processes import free_port
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -75,7 +77,7 @@ async def test_a_response_whose_engine_has_not_answered_yet_is_cancelled(backgro
 
 
 async def test_a_response_that_waits_for_its_engine_is_cancelled() -> None:
-    async with running_gateway(f"http://127.0.0.1:{await free_port()}") as gateway:
+    async with running_gateway(f"http://127.0.0.1:{free_port()}") as gateway:
         background = Background(gateway)
         id = (await background.create())["id"]
         await background.seen(id, "in_progress")

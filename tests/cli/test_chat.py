@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine, Refusal, Writer, chunk, text
-from support.gateway import free_port, started
+from support.gateway import started
 from support.terminal_commands import CTRL_C, CTRL_D, ENTER, Terminal, in_terminal
+
+from bench.processes import free_port
 
 
 async def chat(*arguments: str, piped: str | None = None, **environment: str) -> tuple[int, str, str]:
@@ -101,7 +103,7 @@ async def test_a_model_cannot_control_the_terminal(engine: MockEngine, tmp_path:
 
 
 async def test_a_person_is_told_that_the_engine_is_not_ready_and_waits(tmp_path: Path) -> None:
-    port, engine_port = await free_port(), await free_port()
+    port, engine_port = free_port(), free_port()
     environment = {"ANTIPHON_DATA_DIR": str(tmp_path), "ANTIPHON_PORT": str(port)}
     async with in_terminal("serve", "--upstream", f"http://127.0.0.1:{engine_port}", **environment) as (_, serving):
         await serving.shows("Waiting for")
@@ -135,7 +137,7 @@ async def test_a_model_is_named_and_one_that_is_not_known_is_noted(engine: MockE
 
 
 async def test_the_gateway_is_named_by_its_address_and_its_key_comes_from_the_environment(engine: MockEngine) -> None:
-    port = await free_port()
+    port = free_port()
     async with served("--port", str(port), "--upstream", engine.url, "--api-key", "k"):
         for url in (f"http://127.0.0.1:{port}", f"http://127.0.0.1:{port}/v1/"):
             assert (await chat("Hi", "--url", url, ANTIPHON_API_KEY="k"))[:2] == (0, "Hello world\n")
@@ -145,7 +147,7 @@ async def test_the_gateway_is_named_by_its_address_and_its_key_comes_from_the_en
 
 
 async def test_of_several_gateways_the_one_of_the_settings_or_the_newest_is_used(engine: MockEngine, tmp_path: Path) -> None:
-    ports, data = [await free_port(), await free_port()], {"ANTIPHON_DATA_DIR": str(tmp_path)}
+    ports, data = [free_port(), free_port()], {"ANTIPHON_DATA_DIR": str(tmp_path)}
     async with (
         served("--port", str(ports[0]), "--upstream", engine.url, **data),
         served("--port", str(ports[1]), "--upstream", engine.url, **data),
@@ -164,7 +166,7 @@ async def test_of_several_gateways_the_one_of_the_settings_or_the_newest_is_used
     ],
 )
 async def test_without_a_gateway_it_says_what_to_do(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
-    code, out, err = await chat("Hi", *arguments, ANTIPHON_DATA_DIR=str(tmp_path), ANTIPHON_PORT=str(await free_port()))
+    code, out, err = await chat("Hi", *arguments, ANTIPHON_DATA_DIR=str(tmp_path), ANTIPHON_PORT=str(free_port()))
     assert (code, out) == (2, "")
     assert err.startswith(f"antiphon: {message}")
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from support.codex import Person, write_codex
 from support.engine import OWN_FIELDS, MockEngine
-from support.gateway import free_port, running_gateway, started
+from support.gateway import running_gateway, started
 from support.processes import running
 
 from antiphon import running_gateways
+from bench.processes import free_port
 
 pytestmark = pytest.mark.timeout(60, func_only=True)
 
@@ -55,7 +56,7 @@ async def test_of_several_the_newest_is_used_and_all_are_named(
     async with running_gateway(engine) as older, running_gateway(engine) as newer:
         announce(announced, person, older.url)
         announce(announced, person, newer.url)
-        announce(announced, person, f"http://127.0.0.1:{await free_port()}")
+        announce(announced, person, f"http://127.0.0.1:{free_port()}")
         code, output = await person.types("codex")
         assert code == 0, output
         assert f"Codex uses the newest one, {newer.url}. --url URL chooses another one: {older.url}." in output
@@ -78,7 +79,7 @@ async def test_the_address_of_the_settings_comes_first(person: Person, engine: M
 
 @pytest.mark.parametrize("port", ["0", "free"])
 async def test_one_is_started_at_the_port_of_the_settings_or_at_any(person: Person, engine: MockEngine, port: str) -> None:
-    chosen = str(await free_port()) if port == "free" else port
+    chosen = str(free_port()) if port == "free" else port
     person.environment |= {"ANTIPHON_UPSTREAM": engine.url, "ANTIPHON_PORT": chosen}
     code, output = await person.types("codex")
     assert code == 0, output
@@ -89,7 +90,7 @@ async def test_one_is_started_at_the_port_of_the_settings_or_at_any(person: Pers
 
 
 async def test_ipv6_is_written_in_brackets(person: Person, engine: MockEngine) -> None:
-    person.environment |= {"ANTIPHON_UPSTREAM": engine.url, "ANTIPHON_HOST": "::1", "ANTIPHON_PORT": str(await free_port())}
+    person.environment |= {"ANTIPHON_UPSTREAM": engine.url, "ANTIPHON_HOST": "::1", "ANTIPHON_PORT": str(free_port())}
     person.environment["NO_PROXY"] += ",::1,[::1]"
     code, output = await person.types("codex")
     assert code == 0, output
@@ -97,7 +98,7 @@ async def test_ipv6_is_written_in_brackets(person: Person, engine: MockEngine) -
 
 
 async def test_a_url_where_nothing_answers_is_an_error(person: Person) -> None:
-    url = f"http://127.0.0.1:{await free_port()}"
+    url = f"http://127.0.0.1:{free_port()}"
     code, output = await person.types("codex", "--url", url)
     assert code == 2
     assert f"No gateway answers at {url}." in output
@@ -121,7 +122,7 @@ async def test_no_proxy_is_asked_for_a_gateway_on_this_machine(person: Person, e
         code, output = await person.types("codex", "--url", gateway.url)
     assert code == 0, output
     assert base_url(gateway.url) in output
-    person.environment |= {"ANTIPHON_UPSTREAM": engine.url, "ANTIPHON_PORT": str(await free_port())}
+    person.environment |= {"ANTIPHON_UPSTREAM": engine.url, "ANTIPHON_PORT": str(free_port())}
     code, output = await person.types("codex")
     assert code == 0, output
 
@@ -141,7 +142,7 @@ async def test_an_unknown_name_of_the_environment_is_reported(person: Person, en
 async def test_codex_runs_without_a_gateway_if_it_needs_no_model(
     person: Person, engine: MockEngine, tmp_path: Path, arguments: list[str]
 ) -> None:
-    person.environment |= {"ANTIPHON_UPSTREAM": engine.url, "ANTIPHON_PORT": str(await free_port())}
+    person.environment |= {"ANTIPHON_UPSTREAM": engine.url, "ANTIPHON_PORT": str(free_port())}
     person.environment["PATH"] = write_codex(tmp_path / "other", 'echo "$CODEX_HOME" "$@"; exit 3')
     code, output = await person.types("codex", *arguments)
     home = person.home / ".local" / "share" / "antiphon" / "codex"
@@ -181,7 +182,7 @@ async def test_print_starts_nothing(person: Person, engine: MockEngine, tmp_path
     person.environment |= {
         "PATH": str(tmp_path / "other"),
         "ANTIPHON_UPSTREAM": engine.url,
-        "ANTIPHON_PORT": str(await free_port()),
+        "ANTIPHON_PORT": str(free_port()),
         "ANTIPHON_DEFAULT_MODEL": "big",
     }
     code, output = await person.types("codex", "--print")

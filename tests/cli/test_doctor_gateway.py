@@ -9,8 +9,9 @@ import aiohttp
 import pytest
 from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine, Refusal, text
-from support.gateway import free_port
 from support.tiny_model import write_tiny_model
+
+from bench.processes import free_port
 
 ALTERNATE = {"error": {"message": "Conversation roles must alternate user/assistant/user/assistant/..."}}
 
@@ -27,7 +28,7 @@ async def doctor(*arguments: str, **environment: str) -> tuple[int, str, str]:
 async def test_the_engines_of_the_gateway_are_tested_and_what_it_has_learned_is_shown(
     engine: MockEngine, tmp_path: Path
 ) -> None:
-    port, data = await free_port(), {"ANTIPHON_DATA_DIR": str(tmp_path)}
+    port, data = free_port(), {"ANTIPHON_DATA_DIR": str(tmp_path)}
     async with served("--port", str(port), "--upstream", engine.url, **data):
         code, out, _ = await doctor(**data)
         assert code == 0

@@ -10,10 +10,11 @@ import pytest
 from support.background import held_back
 from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine
-from support.gateway import free_port, running_gateway
+from support.gateway import running_gateway
 from support.terminal_commands import CTRL_C, in_terminal
 
 from antiphon.cli.ps import duration, lines
+from bench.processes import free_port
 
 
 async def ps(*arguments: str, **environment: str) -> tuple[int, str, str]:
@@ -33,8 +34,8 @@ def paused(engine: MockEngine) -> asyncio.Event:
 
 async def test_all_gateways_and_their_engines_are_shown(engine: MockEngine, tmp_path: Path) -> None:
     engine.lists("Qwen2.5-Coder-1.5B")
-    data, away = {"ANTIPHON_DATA_DIR": str(tmp_path)}, f"http://127.0.0.1:{await free_port()}"
-    ports = [await free_port(), await free_port()]
+    data, away = {"ANTIPHON_DATA_DIR": str(tmp_path)}, f"http://127.0.0.1:{free_port()}"
+    ports = [free_port(), free_port()]
     async with (
         served("--port", str(ports[0]), "--upstream", engine.url, **data) as (first, _),
         served("--port", str(ports[1]), "--upstream", engine.url, "--upstream", away, **data),
@@ -51,7 +52,7 @@ async def test_all_gateways_and_their_engines_are_shown(engine: MockEngine, tmp_
 
 
 async def test_responses_in_flight_are_shown_and_watched(engine: MockEngine, tmp_path: Path) -> None:
-    go_on, port, data = paused(engine), await free_port(), {"ANTIPHON_DATA_DIR": str(tmp_path)}
+    go_on, port, data = paused(engine), free_port(), {"ANTIPHON_DATA_DIR": str(tmp_path)}
     async with (
         served("--port", str(port), "--upstream", engine.url, **data),
         aiohttp.ClientSession() as client,
@@ -77,13 +78,13 @@ async def test_programs_get_json(engine: MockEngine, tmp_path: Path) -> None:
 
 
 async def test_without_a_gateway_it_says_so(tmp_path: Path) -> None:
-    code, out, _ = await ps(ANTIPHON_DATA_DIR=str(tmp_path), ANTIPHON_PORT=str(await free_port()))
+    code, out, _ = await ps(ANTIPHON_DATA_DIR=str(tmp_path), ANTIPHON_PORT=str(free_port()))
     assert code == 1
     assert out == "No gateway is running. Start one with `antiphon`, and run this again; or name one with --url.\n"
 
 
 async def test_a_gateway_that_needs_a_key_says_so_and_the_admin_key_sees_all(engine: MockEngine, tmp_path: Path) -> None:
-    go_on, port, data = paused(engine), await free_port(), {"ANTIPHON_DATA_DIR": str(tmp_path)}
+    go_on, port, data = paused(engine), free_port(), {"ANTIPHON_DATA_DIR": str(tmp_path)}
     keys = {"ANTIPHON_KEYS": "ada=a", "ANTIPHON_ADMIN_KEY": "root"}
     async with (
         served("--port", str(port), "--upstream", engine.url, **keys, **data),

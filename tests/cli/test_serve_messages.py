@@ -16,12 +16,12 @@ from aiohttp import web
 from support.background import held_back
 from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine
-from support.gateway import free_port
 from support.terminal_commands import CTRL_C, in_terminal
 
 from antiphon.cli.serve import listen
 from antiphon.cli.taken_port import cannot_listen, command_with_port
 from antiphon.settings import Settings
+from bench.processes import free_port
 
 
 @contextlib.asynccontextmanager
@@ -46,7 +46,7 @@ def stays_silent(engine: MockEngine) -> asyncio.Event:
 
 
 async def test_people_see_where_it_is_what_is_behind_it_and_what_to_do_next(engine: MockEngine) -> None:
-    port = await free_port()
+    port = free_port()
     async with in_terminal("--port", str(port), "--upstream", engine.url) as (_, terminal):
         shown = await terminal.shows("JSON checked here")
         assert f"Antiphon is ready at http://127.0.0.1:{port}/v1\n" in shown
@@ -62,7 +62,7 @@ async def test_without_the_inspector_its_address_is_not_shown(engine: MockEngine
 
 
 async def test_programs_get_the_lines_that_they_know(engine: MockEngine) -> None:
-    port = await free_port()
+    port = free_port()
     async with served("--port", str(port), "--upstream", engine.url) as (process, line):
         assert line == f"Antiphon is ready at http://127.0.0.1:{port}/v1\n"
         assert process.stdout is not None
@@ -72,7 +72,7 @@ async def test_programs_get_the_lines_that_they_know(engine: MockEngine) -> None
 
 
 async def test_a_request_is_one_plain_line_on_a_terminal(engine: MockEngine) -> None:
-    port = await free_port()
+    port = free_port()
     async with in_terminal("--port", str(port), "--upstream", engine.url) as (_, terminal):
         await terminal.shows("ready at")
         async with aiohttp.ClientSession() as client:
@@ -83,7 +83,7 @@ async def test_a_request_is_one_plain_line_on_a_terminal(engine: MockEngine) -> 
 
 
 async def test_the_log_can_be_json_on_a_terminal_too(engine: MockEngine) -> None:
-    port = await free_port()
+    port = free_port()
     arguments = ("--port", str(port), "--upstream", engine.url, "--log-format", "json")
     async with in_terminal(*arguments) as (_, terminal):
         await terminal.shows("ready at")
@@ -95,7 +95,7 @@ async def test_the_log_can_be_json_on_a_terminal_too(engine: MockEngine) -> None
 
 
 async def test_an_engine_that_does_not_answer_is_named() -> None:
-    url = f"http://127.0.0.1:{await free_port()}"
+    url = f"http://127.0.0.1:{free_port()}"
     async with in_terminal("--port", "0", "--upstream", url) as (_, terminal):
         await terminal.shows(f"Waiting for {url}: connection refused\n")
         assert "ready" not in terminal.text
@@ -122,7 +122,7 @@ def suggested_port(written: str) -> int:
 
 
 async def test_a_port_that_a_gateway_has_is_said_to_be_its_own(engine: MockEngine) -> None:
-    port = await free_port()
+    port = free_port()
     async with served("--port", str(port), "--upstream", engine.url) as (process, _):
         written = await fails("serve", "--port", str(port), "--upstream", engine.url)
         taken = f"antiphon: port {port} of 127.0.0.1 is taken by an Antiphon gateway (process {process.pid}). "
@@ -187,7 +187,7 @@ def test_every_reason_not_to_listen_is_explained(failed: OSError, message: str) 
 
 
 async def test_ctrl_c_says_what_it_waits_for(engine: MockEngine) -> None:
-    go_on, port = stays_silent(engine), await free_port()
+    go_on, port = stays_silent(engine), free_port()
     async with in_terminal("--port", str(port), "--upstream", engine.url) as (process, terminal):
         await terminal.shows("ready at")
         async with streaming(port) as answer:
@@ -199,7 +199,7 @@ async def test_ctrl_c_says_what_it_waits_for(engine: MockEngine) -> None:
 
 
 async def test_several_responses_are_counted(engine: MockEngine) -> None:
-    first, second, port = stays_silent(engine), stays_silent(engine), await free_port()
+    first, second, port = stays_silent(engine), stays_silent(engine), free_port()
     async with in_terminal("--port", str(port), "--upstream", engine.url) as (process, terminal):
         await terminal.shows("ready at")
         async with streaming(port), streaming(port):
@@ -211,7 +211,7 @@ async def test_several_responses_are_counted(engine: MockEngine) -> None:
 
 
 async def test_a_second_ctrl_c_stops_at_once_and_without_a_trace(engine: MockEngine) -> None:
-    go_on, port = stays_silent(engine), await free_port()
+    go_on, port = stays_silent(engine), free_port()
     async with in_terminal("--port", str(port), "--upstream", engine.url) as (process, terminal):
         await terminal.shows("ready at")
         async with streaming(port):
@@ -237,7 +237,7 @@ async def test_with_nothing_to_wait_for_it_just_stops(engine: MockEngine) -> Non
 
 
 async def test_programs_find_in_the_log_what_a_stop_waits_for(engine: MockEngine) -> None:
-    go_on, port = stays_silent(engine), await free_port()
+    go_on, port = stays_silent(engine), free_port()
     process = await asyncio.create_subprocess_exec(
         *ANTIPHON, "--port", str(port), "--upstream", engine.url,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=bare_environment(),

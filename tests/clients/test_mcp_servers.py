@@ -11,10 +11,11 @@ import pytest
 from aiohttp import web
 from support.clients import node_packages, program, python_environment
 from support.engine import MockEngine, answer, call, text
-from support.gateway import free_port, running_gateway
+from support.gateway import running_gateway
 from support.servers import running_app
 
 from antiphon.mcp_settings import McpServerSettings, McpSettings
+from bench.processes import free_port
 
 ITEMS = ["mcp_list_tools", "mcp_call", "message"]
 SUM = '{"a": 2, "b": 40}'
@@ -37,7 +38,7 @@ async def everything_over(transport: str) -> AsyncIterator[McpServerSettings]:
     if transport == "stdio":
         yield McpServerSettings(command=node, args=(script, "stdio"))
         return
-    port = await free_port()
+    port = free_port()
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         *(node, script, transport),

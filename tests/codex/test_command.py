@@ -10,14 +10,16 @@ import pytest
 from support.codex import Person, calls, shell, write_codex
 from support.commands import ON_8_GB, python_path
 from support.engine import MockEngine, Refusal, text
-from support.gateway import GatewayUnderTest, free_port, running_gateway
+from support.gateway import GatewayUnderTest, running_gateway
 from support.tiny_model import pretend_pulled, write_toy
+
+from bench.processes import free_port
 
 pytestmark = pytest.mark.timeout(120, func_only=True)
 
 
 async def test_a_gateway_is_started_if_none_runs_and_the_task_is_done(person: Person, engine: MockEngine) -> None:
-    person.environment |= {"ANTIPHON_UPSTREAM": engine.url, "ANTIPHON_PORT": str(await free_port())}
+    person.environment |= {"ANTIPHON_UPSTREAM": engine.url, "ANTIPHON_PORT": str(free_port())}
     engine.will(calls(shell("echo hi > hello.txt")), text("It is there."))
     options = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
     code, output = await person.types("codex", "exec", *options, "Create hello.txt")
@@ -36,7 +38,7 @@ async def test_the_gateway_that_is_started_has_the_settings_of_the_file(
     file = tmp_path / "mine.toml"
     shown = {}
     for help in ("off", "auto"):
-        file.write_text(f'upstream = "{engine.url}"\nport = {await free_port()}\nhelp = "{help}"\n')
+        file.write_text(f'upstream = "{engine.url}"\nport = {free_port()}\nhelp = "{help}"\n')
         code, shown[help] = await person.types("codex", "--config", str(file))
         assert code == 0, shown
     assert "features.multi_agent=false" not in shown["off"]
@@ -49,7 +51,7 @@ async def test_the_toy_comes_with_a_line_about_a_better_model(person: Person, tm
         "ANTIPHON_CACHE_DIR": str(tmp_path / "cache"),
         "ANTIPHON_MODEL": "smollm2",
         "ANTIPHON_MODEL_THREADS": "1",
-        "ANTIPHON_PORT": str(await free_port()),
+        "ANTIPHON_PORT": str(free_port()),
         "PATH": write_codex(tmp_path / "tools", "echo Codex ran"),
         "PYTHONPATH": python_path(),
     }
@@ -119,7 +121,7 @@ async def test_while_it_waits_it_says_why_the_engine_cannot_be_used(person: Pers
     engine.list_answer = Refusal(401, {"error": "Unauthorized"})
     person.environment |= {
         "ANTIPHON_UPSTREAM": engine.url,
-        "ANTIPHON_PORT": str(await free_port()),
+        "ANTIPHON_PORT": str(free_port()),
         "PATH": write_codex(tmp_path / "tools", 'echo "$@"'),
     }
     process = await asyncio.create_subprocess_exec(

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from support.codex import Person, calls, shell, typed
 from support.engine import Body, MockEngine, text
-from support.gateway import free_port
 from support.processes import none_runs, one_runs, running
 from support.terminal import CTRL_C, ENTER, Terminal
+
+from bench.processes import free_port
 
 pytestmark = pytest.mark.timeout(120, func_only=True)
 
@@ -23,7 +24,7 @@ SERVE = "antiphon\0serve"
 @pytest.fixture
 async def person(person: Person, engine: MockEngine) -> Person:
     """With an engine, but no gateway."""
-    person.environment |= {"ANTIPHON_UPSTREAM": engine.url, "ANTIPHON_PORT": str(await free_port())}
+    person.environment |= {"ANTIPHON_UPSTREAM": engine.url, "ANTIPHON_PORT": str(free_port())}
     return person
 
 

@@ -25,7 +25,7 @@ from deploy.files import (
 )
 from support.commands import ANTIPHON, bare_environment
 from support.engine import MockEngine
-from support.gateway import free_port, running_gateway
+from support.gateway import running_gateway
 
 from antiphon.app import CLOSING_TIME
 from antiphon.background.workers import CLOSING_TIME as WORKERS_CLOSING_TIME
@@ -36,6 +36,7 @@ from antiphon.http.routes import ROUTES
 from antiphon.setting_sources import load
 from antiphon.settings import Settings
 from antiphon.traces.provider import CLOSING_TIME as TRACES_CLOSING_TIME
+from bench.processes import free_port
 
 # How long a gateway may take to end, at most.
 LONGEST_STOP = Settings().shutdown_timeout + CLOSING_TIME + WORKERS_CLOSING_TIME + TRACES_CLOSING_TIME
@@ -112,7 +113,7 @@ async def test_its_health_check_asks_a_gateway(engine: MockEngine) -> None:
     _, _, code = json.loads(argument("HEALTHCHECK").partition("CMD ")[2])
     async with running_gateway(engine) as gateway:
         assert await _checks(code, int(gateway.url.rpartition(":")[2])) == 0
-    assert await _checks(code, await free_port()) != 0
+    assert await _checks(code, free_port()) != 0
 
 
 async def _checks(code: str, port: int) -> int:

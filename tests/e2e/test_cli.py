@@ -10,12 +10,12 @@ import pytest
 from support.background import held_back
 from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine, Refusal
-from support.gateway import free_port
 from support.streams import check_stream, parse
 
 from antiphon import running_gateways
 from antiphon.cli.serve import refuse_to_be_open
 from antiphon.settings import Settings, SettingsError
+from bench.processes import free_port
 
 RECORDED = Path(__file__).parents[1] / "golden"
 
@@ -30,7 +30,7 @@ async def run(*arguments: str, **environment: str) -> tuple[int, str, str]:
 
 
 async def test_without_a_command_it_serves_and_prints_its_url(engine: MockEngine) -> None:
-    port = await free_port()
+    port = free_port()
     async with served("--port", str(port), ANTIPHON_UPSTREAM=engine.url) as (process, line):
         assert line == f"Antiphon is ready at http://127.0.0.1:{port}/v1\n"
         assert process.stdout is not None
@@ -75,7 +75,7 @@ async def test_the_help_for_a_small_model_is_announced_and_set_by_a_flag(engine:
 
 
 async def test_it_listens_before_its_engine_is_ready() -> None:
-    port, engine_port = await free_port(), await free_port()
+    port, engine_port = free_port(), free_port()
     engine = MockEngine()
     url = f"http://127.0.0.1:{port}"
     arguments = ["serve", "--port", str(port), "--upstream", f"http://127.0.0.1:{engine_port}"]
@@ -88,7 +88,9 @@ async def test_it_listens_before_its_engine_is_ready() -> None:
         async with asyncio.timeout(60), aiohttp.ClientSession() as client:
             logged = b""
             while b"listening" not in logged or b"waiting for engine" not in logged:
-                logged += await process.stderr.readline()
+                line = await process.stderr.readline()
+                assert line, logged.decode()
+                logged += line
             async with client.post(f"{url}/v1/responses", json={"input": "Hi"}) as answer:
                 assert answer.status == 503
                 assert int(answer.headers["Retry-After"]) >= 1
@@ -97,7 +99,8 @@ async def test_it_listens_before_its_engine_is_ready() -> None:
             async with client.post(f"{url}/v1/responses", json={"input": "Hi"}) as answer:
                 assert answer.status == 200
     finally:
-        process.kill()
+        if process.returncode is None:
+            process.kill()
         await process.communicate()
         await engine.stop()
 
@@ -105,7 +108,7 @@ async def test_it_listens_before_its_engine_is_ready() -> None:
 async def test_a_signal_lets_a_running_stream_finish(engine: MockEngine) -> None:
     script, go_on = held_back("one", " two")
     engine.will(script)
-    port = await free_port()
+    port = free_port()
     async with (
         served("serve", "--port", str(port), "--upstream", engine.url) as (process, _),
         aiohttp.ClientSession() as client,
@@ -131,7 +134,7 @@ async def listens(port: int) -> bool:
 
 
 async def test_a_gateway_is_found_by_other_commands_while_it_accepts_requests(engine: MockEngine, tmp_path: Path) -> None:
-    port = await free_port()
+    port = free_port()
     environment = {"ANTIPHON_UPSTREAM": engine.url, "ANTIPHON_DATA_DIR": str(tmp_path)}
     async with served("--host", "0.0.0.0", "--port", str(port), "--insecure-no-auth", **environment) as (process, _):
         (found,) = running_gateways.find(tmp_path / running_gateways.FOLDER)
@@ -191,7 +194,7 @@ def test_this_machine_needs_no_key(host: str) -> None:
 
 @pytest.mark.parametrize("allowed", [("--insecure-no-auth",), ("--api-key", "k")])
 async def test_it_listens_beyond_this_machine_if_it_may(engine: MockEngine, allowed: tuple[str, ...]) -> None:
-    port = await free_port()
+    port = free_port()
     address = ("--host", "0.0.0.0", "--port", str(port))
     async with served("serve", *address, *allowed, "--upstream", engine.url) as (_, line):
         assert line == f"Antiphon is ready at http://0.0.0.0:{port}/v1\n"

@@ -13,7 +13,6 @@ import pytest_asyncio
 from support.commands import bare_environment
 from support.demanding_templates import ALTERNATES, CHECKS_IDS
 from support.engine import MockEngine, Refusal
-from support.gateway import free_port
 from support.known_engines import KINDS
 from support.llamacpp import running_llamacpp
 from support.templates import THINKING
@@ -24,6 +23,7 @@ from antiphon.cli.serve import NoEngine
 from antiphon.core.help import parameters_in_name
 from antiphon.engines.prober import PROBES
 from antiphon.settings import Settings
+from bench.processes import free_port
 
 CAPABILITIES = [*(probe.capability for probe in PROBES), "help"]
 
@@ -198,7 +198,7 @@ async def test_the_template_of_an_engine_that_does_not_show_it_can_be_named(
 
 
 async def test_an_engine_that_cannot_be_tested_is_reported_beside_the_others(engines: dict[str, MockEngine]) -> None:
-    gone = f"http://127.0.0.1:{await free_port()}"
+    gone = f"http://127.0.0.1:{free_port()}"
     code, out, _ = await doctor("--upstream", gone, "--upstream", engines["vllm"].url, "--json")
     assert code == 1
     reports = msgspec.json.decode(out)["engines"]
@@ -217,9 +217,9 @@ async def test_without_an_upstream_the_well_known_ports_are_searched(
     engines: dict[str, MockEngine],
 ) -> None:
     port = int(engines["vllm"].url.rpartition(":")[2])
-    (report,) = await make_reports(Settings(), None, {port: "vLLM", await free_port(): "nobody"})
+    (report,) = await make_reports(Settings(), None, {port: "vLLM", free_port(): "nobody"})
     assert (report.url, report.dialect, len(report.findings)) == (engines["vllm"].url, "vllm", len(CAPABILITIES))
-    empty = {await free_port(): "nobody"}
+    empty = {free_port(): "nobody"}
     with pytest.raises(NoEngine, match="no engine was found"):
         await make_reports(Settings(), None, empty)
 

@@ -9,8 +9,9 @@ import pytest
 from support.background import held_back
 from support.commands import served
 from support.engine import MockEngine, text
-from support.gateway import free_port
 from support.streams import TERMINAL, check_stream, parse
+
+from bench.processes import free_port
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -36,7 +37,7 @@ async def follow(client: aiohttp.ClientSession, url: str, seen: list[dict[str, A
 async def test_a_response_survives_its_gateway(engine: MockEngine, tmp_path: Path, pieces: list[str]) -> None:
     script, _ = held_back("Hel", "lo")
     engine.will(script, text(*pieces))
-    port = await free_port()
+    port = free_port()
     url = f"http://127.0.0.1:{port}/v1/responses"
     arguments = ["serve", "--port", str(port), "--upstream", engine.url, "--store", f"sqlite:{tmp_path / 'responses.db'}"]
     seen: list[dict[str, Any]] = []

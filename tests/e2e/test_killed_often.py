@@ -10,10 +10,10 @@ import aiohttp
 import pytest
 from support.commands import served
 from support.engine import MockEngine
-from support.gateway import free_port
 from support.streams import TERMINAL, parse
 
 from antiphon.store.records import UNFINISHED
+from bench.processes import free_port
 
 SAMPLE = pytest.param(8, id="sample")
 ALL = pytest.param(50, id="all", marks=pytest.mark.slow)
@@ -61,7 +61,7 @@ class Client:
 @pytest.mark.parametrize("kills", [SAMPLE, ALL])
 async def test_nothing_that_was_acknowledged_is_lost(engine: MockEngine, tmp_path: Path, kills: int) -> None:
     chance = random.Random(7)
-    port = await free_port()
+    port = free_port()
     arguments = ["serve", "--port", str(port), "--upstream", engine.url, "--store", f"sqlite:{tmp_path / 'responses.db'}"]
     settings = {"ANTIPHON_BACKGROUND_LEASE": "0.5", "ANTIPHON_BACKGROUND_ATTEMPTS": "10", "ANTIPHON_LOG_LEVEL": "error"}
     acknowledged = 0

@@ -7,7 +7,6 @@ import pytest
 from openai import AsyncOpenAI
 from support.commands import served
 from support.engine import MockEngine
-from support.gateway import free_port
 from support.postgres import PostgresServer
 from support.ways_in import until
 
@@ -16,6 +15,7 @@ from antiphon.files.limits import FileLimits
 from antiphon.gateway.ids import new_id
 from antiphon.store import open_store
 from antiphon.store.sql.operations import Operation, Statement
+from bench.processes import free_port
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -34,7 +34,7 @@ def parts() -> Operation[int]:
 
 async def killed_while_it_receives(engine: MockEngine, url: str, contents: Path | None) -> str:
     """The id of a file that was uploaded before."""
-    port = await free_port()
+    port = free_port()
     async with (
         served("serve", "--port", str(port), "--upstream", engine.url, "--store", url) as (process, _),
         AsyncOpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none") as client,

@@ -16,7 +16,9 @@ import msgspec
 import pytest
 from support.commands import ANTIPHON, bare_environment
 from support.engine import MockEngine, Writer, chunk, text
-from support.gateway import free_port, started
+from support.gateway import started
+
+from bench.processes import free_port
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -54,7 +56,7 @@ class Served:
 
 @asynccontextmanager
 async def serving(folder: Path, config: str) -> AsyncIterator[Served]:
-    file, port = folder / "antiphon.toml", await free_port()
+    file, port = folder / "antiphon.toml", free_port()
     file.write_text(config)
     process = await asyncio.create_subprocess_exec(
         *ANTIPHON, "--port", str(port), "--config", str(file), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,

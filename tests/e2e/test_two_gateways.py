@@ -11,9 +11,10 @@ import pytest
 from support.background import held_back
 from support.commands import served
 from support.engine import MockEngine, text
-from support.gateway import free_port
 from support.postgres import PostgresServer
 from support.streams import TERMINAL, check_stream, parse
+
+from bench.processes import free_port
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -42,7 +43,7 @@ class Gateway:
 
 @asynccontextmanager
 async def gateway(engine: MockEngine, store: str, session: aiohttp.ClientSession) -> AsyncIterator[Gateway]:
-    port = await free_port()
+    port = free_port()
     arguments = ["serve", "--port", str(port), "--upstream", engine.url, "--store", store]
     async with served(*arguments, ANTIPHON_BACKGROUND_LEASE="1") as (process, line):
         assert line.startswith("Antiphon is ready")

@@ -4,11 +4,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from support.gateway import free_port
 from support.wheels import FileServer
 
 from antiphon.embedded import downloads
 from antiphon.embedded.downloads import ATTEMPTS, DownloadFailed
+from bench.processes import free_port
 
 DATA = bytes(range(256)) * 400
 
@@ -109,4 +109,4 @@ async def test_after_the_last_attempt_the_part_is_kept(tmp_path: Path) -> None:
 
 async def test_a_missing_server_is_soon_an_error(tmp_path: Path) -> None:
     with pytest.raises(DownloadFailed, match="the connection broke 2 times"):
-        await download(f"http://127.0.0.1:{await free_port()}/x", tmp_path / "x", ignore)
+        await download(f"http://127.0.0.1:{free_port()}/x", tmp_path / "x", ignore)

@@ -13,7 +13,6 @@ import pytest
 import pytest_asyncio
 from rich.console import Console
 from support.commands import ANTIPHON, MEMORY, ON_8_GB, bare_environment, python_path
-from support.gateway import free_port
 from support.model_sources import SourceServer, packages, write_wheels
 from support.tiny_model import pretend_pulled, write_tiny_model
 
@@ -21,6 +20,7 @@ from antiphon.cli.models import better_model, table
 from antiphon.embedded.model_choice import Machine
 from antiphon.embedded.named_models import BY_NAME, MODELS
 from antiphon.settings import Settings
+from bench.processes import free_port
 
 STEP = 0.02
 
@@ -113,7 +113,7 @@ async def test_pull_prints_the_path_of_the_model(sources: SourceServer, tmp_path
 
 
 async def test_pull_says_in_a_line_why_a_source_failed(sources: SourceServer, tmp_path: Path) -> None:
-    nowhere = f"http://127.0.0.1:{await free_port()}"
+    nowhere = f"http://127.0.0.1:{free_port()}"
     code, out, err = await end(await pull(sources, tmp_path, HF_ENDPOINT=nowhere))
     assert (code, out) == (0, f"{tmp_path / 'cache' / 'models' / 'pebble.gguf'}\n")
     (line,) = err.splitlines()

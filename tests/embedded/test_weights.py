@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from support.gateway import free_port
 from support.model_sources import FILE, REPOSITORY, SourceServer, a_model
 from support.tiny_model import write_tiny_model
 
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.named_models import BY_NAME
 from antiphon.embedded.weights import find_weights
+from bench.processes import free_port
 
 
 async def test_a_file_is_served_under_its_stem(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ async def test_a_model_of_the_hub_is_downloaded(tmp_path: Path, monkeypatch: pyt
         for status in (503, 429, 401):
             server.hub_status = status
             assert await find_weights(model, Path()) == found, "if the hub refuses, what is in the library's cache is used"
-    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{await free_port()}")
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{free_port()}")
     assert await find_weights(model, Path()) == found, "without the hub, what is in the library's cache is used"
     with pytest.raises(CannotEmbed, match="could not be downloaded: ConnectError"):
         await find_weights(f"hf:{REPOSITORY}/other.gguf", Path())

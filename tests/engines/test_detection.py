@@ -7,12 +7,13 @@ import aiohttp
 import msgspec
 import pytest
 from support.engine import MockEngine, Refusal
-from support.gateway import free_port, running_gateway, started
+from support.gateway import running_gateway, started
 from support.raw_server import raw_server, sized, write_in_pieces
 
 from antiphon.engines.detection import EngineDocuments, detect, find_local_engines, follow
 from antiphon.http.app_keys import GATEWAY
 from antiphon.setting_sources import load
+from bench.processes import free_port
 
 # What each engine answers, reduced to the signs that identify it.
 ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -152,7 +153,7 @@ async def test_the_embedded_engine_that_loads_its_model_is_nothing_to_warn_of(
 
 async def test_an_engine_that_is_not_there_is_not_detected() -> None:
     async with aiohttp.ClientSession() as session:
-        gone = EngineDocuments(session, f"http://127.0.0.1:{await free_port()}", {})
+        gone = EngineDocuments(session, f"http://127.0.0.1:{free_port()}", {})
         assert await detect(gone, lists_models=False) is None
         assert gone.status("/v1/models") is None
 
@@ -298,7 +299,7 @@ async def test_the_dialect_can_be_given(engine: MockEngine) -> None:
 
 
 async def test_the_well_known_ports_are_tried(engine: MockEngine) -> None:
-    port, own = int(engine.url.rpartition(":")[2]), await free_port()
+    port, own = int(engine.url.rpartition(":")[2]), free_port()
     ports = {port: "x", own: "y"}
     async with aiohttp.ClientSession() as session:
         assert await find_local_engines(session, {}, own_port=own, ports=ports) == [engine.url]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from support.engine import CUT, Answer, Body, MockEngine, Refusal, Writer, chunk, text
-from support.gateway import free_port, running_gateway, started
+from support.gateway import running_gateway, started
 from support.known_engines import KINDS, Kind, prompt_of, tolerant_objection
 from support.raw_server import raw_server
 
@@ -26,6 +26,7 @@ from antiphon.engines.probes.questions import LONG_TOOLS, MARK
 from antiphon.engines.upstream import Engine
 from antiphon.intervals import Intervals
 from antiphon.transport import make_session
+from bench.processes import free_port
 
 LOOKUP = {"type": "function", "name": "look_up", "parameters": {"type": "object", "properties": {}}}
 # So long that nothing in a test depends on it.
@@ -223,7 +224,7 @@ async def test_the_gateway_examines_a_model_before_it_asks_for_it() -> None:
     mock = MockEngine(paths={"/apply-template": lambda body: {"prompt": prompt_of(body, tools=False)}})
     mock.list_answer = Refusal(500, {"error": "no hub cache"})
     mock.objects_to = lambda body: None
-    port = await free_port()
+    port = free_port()
     async with running_gateway(f"http://127.0.0.1:{port}", dialect="llamacpp") as gateway:
         (engine,) = gateway.gateway.pool.engines
         examiner = Examiner(not_busy, generates=False, probes=[silent(rendered_tools)])
@@ -341,7 +342,7 @@ async def test_a_caller_that_stops_waiting_for_probes_does_not_end_them() -> Non
 
 
 async def test_an_engine_that_comes_back_is_probed_again() -> None:
-    port = await free_port()
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     async with running_gateway(url, probe=True, retries=0) as gateway:
         (engine,) = gateway.gateway.pool.engines
@@ -544,7 +545,7 @@ async def test_only_what_was_not_answered_is_probed_again() -> None:
 
 async def test_an_engine_that_comes_back_may_have_another_template() -> None:
     """What was learned of its tools does not count until it has been seen again."""
-    port = await free_port()
+    port = free_port()
     async with running_gateway(f"http://127.0.0.1:{port}", probe=True, retries=0) as gateway:
         (engine,) = gateway.gateway.pool.engines
         async with started(KINDS["vllm"].engine(), port):

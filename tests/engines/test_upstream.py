@@ -7,12 +7,13 @@ import aiohttp
 import pytest
 from support.engine import CUT, DONE, MockEngine, Refusal, Writer, chunk, text
 from support.engine_connections import kept_connections
-from support.gateway import GatewayUnderTest, free_port, running_gateway
+from support.gateway import GatewayUnderTest, running_gateway
 from support.raw_server import CHUNKED, chunked, raw_server, sized
 
 from antiphon.engines.upstream import FOREIGN, ours
 from antiphon.errors import EngineError
 from antiphon.intervals import Intervals
+from bench.processes import free_port
 
 pytestmark = pytest.mark.usefixtures("both_transports")
 
@@ -184,7 +185,7 @@ async def test_an_engine_that_is_given_up_stays_ready(engine: MockEngine) -> Non
 
 
 async def test_an_engine_that_is_not_there_is_a_503_with_retry_after() -> None:
-    async with running_gateway(f"http://127.0.0.1:{await free_port()}", retries=0) as gateway:
+    async with running_gateway(f"http://127.0.0.1:{free_port()}", retries=0) as gateway:
         for stream in (True, False):
             status, body = await gateway.post({"input": "Hi", "stream": stream})
             assert status == 503

@@ -9,10 +9,11 @@ import aiohttp
 import pytest
 from aiohttp.client_reqrep import ConnectionKey
 from support.engine import MockEngine
-from support.gateway import free_port, running_gateway, started
+from support.gateway import running_gateway, started
 
 from antiphon.engines.detection import silence_to_words
 from antiphon.intervals import Intervals
+from bench.processes import free_port
 
 SOMEWHERE = ConnectionKey("somewhere", 1, False, True, None, None, None, None)
 OFTEN = Intervals(engine_retry=0.01)
@@ -42,7 +43,7 @@ async def hanging_up(port: int) -> AsyncIterator[asyncio.Event]:
 
 
 async def test_the_reason_is_logged_once_and_another_one_again(caplog: pytest.LogCaptureFixture) -> None:
-    port = await free_port()
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     async with running_gateway(url, intervals=OFTEN) as gateway:
         pool = gateway.gateway.pool
@@ -63,7 +64,7 @@ async def test_the_reason_is_logged_once_and_another_one_again(caplog: pytest.Lo
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 async def test_a_refused_connection_is_named_by_any_name_of_the_host(host: str, caplog: pytest.LogCaptureFixture) -> None:
-    url = f"http://{host}:{await free_port()}"
+    url = f"http://{host}:{free_port()}"
     async with running_gateway(url) as gateway:
         await gateway.gateway.pool.identify()
         assert waited_for(caplog) == [(url, "connection refused")]

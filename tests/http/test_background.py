@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 from support.background import Background, held_back
 from support.engine import MockEngine, Refusal
-from support.gateway import GatewayUnderTest, free_port, running_gateway
+from support.gateway import GatewayUnderTest, running_gateway
 from support.streams import check_stream
+
+from bench.processes import free_port
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -103,7 +105,7 @@ async def test_a_failure_of_the_engine_is_a_failed_response(background: Backgrou
 
 
 async def test_an_engine_that_is_away_is_waited_for(engine: MockEngine) -> None:
-    port = await free_port()
+    port = free_port()
     late = MockEngine()
     async with running_gateway(f"http://127.0.0.1:{port}") as gateway:
         background = Background(gateway)
@@ -117,7 +119,7 @@ async def test_an_engine_that_is_away_is_waited_for(engine: MockEngine) -> None:
 
 
 async def test_the_wait_for_an_engine_that_stays_away_ends() -> None:
-    async with running_gateway(f"http://127.0.0.1:{await free_port()}", background_patience=0.1) as gateway:
+    async with running_gateway(f"http://127.0.0.1:{free_port()}", background_patience=0.1) as gateway:
         background = Background(gateway)
         response = await background.made()
         assert response["status"] == "failed"

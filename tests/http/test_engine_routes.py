@@ -2,9 +2,10 @@
 
 import pytest
 from support.engine import MockEngine, Refusal
-from support.gateway import GatewayUnderTest, free_port, running_gateway
+from support.gateway import GatewayUnderTest, running_gateway
 
 from antiphon.intervals import Intervals
+from bench.processes import free_port
 
 
 async def test_models_are_listed_as_by_openai(gateway: GatewayUnderTest) -> None:
@@ -34,7 +35,7 @@ KEY = {"Authorization": "Bearer client-key"}
 
 
 async def test_ready_says_why_an_engine_is_not(engine: MockEngine) -> None:
-    gone = f"http://127.0.0.1:{await free_port()}"
+    gone = f"http://127.0.0.1:{free_port()}"
     busy = MockEngine()
     await busy.start()
     busy.list_answer = Refusal(503, {})

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from support.engine import MockEngine, Writer, chunk, text
-from support.gateway import GatewayUnderTest, free_port, running_gateway
+from support.gateway import GatewayUnderTest, running_gateway
 
 from antiphon.http.keyring import hash_of_key
+from bench.processes import free_port
 
 PATH = "/inspector/engines"
 
@@ -68,7 +69,7 @@ async def test_what_was_learned_is_listed_with_its_meaning(gateway: GatewayUnder
 
 
 async def test_an_engine_that_is_away_says_why() -> None:
-    url = f"http://127.0.0.1:{await free_port()}"
+    url = f"http://127.0.0.1:{free_port()}"
     async with running_gateway(url) as gateway:
         await gateway.gateway.pool.identify()
         _, found = await gateway.get(PATH)

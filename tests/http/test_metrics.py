@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.engine import CUT, DONE, MockEngine, Refusal, Writer, answer, call, chunk, text
-from support.gateway import CHECKER, DEFAULTS, GatewayUnderTest, free_port, running_gateway, started
+from support.gateway import CHECKER, DEFAULTS, GatewayUnderTest, running_gateway, started
 from support.metrics import scrape
 from support.raw_client import dialled
 from support.toy_tool import DICE, Dice, roll
@@ -21,6 +21,7 @@ from antiphon.intervals import Intervals
 from antiphon.metrics.label_values import MOST_UNLISTED_MODELS, MOST_VALUES
 from antiphon.settings import Settings
 from antiphon.tools.runner import ToolContext
+from bench.processes import free_port
 
 BODY = {"model": "mock", "input": "Hi"}
 USAGE = {
@@ -151,7 +152,7 @@ async def test_an_answer_that_fails_is_counted_by_its_code(gateway: GatewayUnder
 
 
 async def test_the_state_of_the_engines_is_shown(engine: MockEngine) -> None:
-    gone = f"http://127.0.0.1:{await free_port()}"
+    gone = f"http://127.0.0.1:{free_port()}"
     async with running_gateway(engine, gone, engine_requests=1, intervals=Intervals(engine_retry=600)) as gateway:
         await gateway.gateway.pool.identify()
         seen = await scrape(gateway)

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from bench.processes import free_port
+
 Body = dict[str, Any]
 Writer = Callable[[bytes], Awaitable[None]]
 Script = Callable[[Writer], Awaitable[None]]
@@ -158,6 +160,7 @@ class MockEngine:
         self.answers += answers
 
     async def start(self, port: int = 0, host: str = "127.0.0.1") -> None:
+        """On a port that is still free if the engine stops and comes back."""
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.add_routes(
             [
@@ -168,7 +171,7 @@ class MockEngine:
         )
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        await web.TCPSite(self._runner, host, port).start()
+        await web.TCPSite(self._runner, host, port or free_port()).start()
         self.url = f"http://{host}:{self._runner.addresses[0][1]}"
 
     async def stop(self) -> None:

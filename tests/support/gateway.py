@@ -1,6 +1,5 @@
 """A gateway in front of test engines, on a real socket, and the requests that tests send to it."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -152,11 +151,3 @@ async def standing_before(
             yield gateway, engine
     finally:
         await engine.stop()
-
-
-async def free_port() -> int:
-    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
-    port: int = server.sockets[0].getsockname()[1]
-    server.close()
-    await server.wait_closed()
-    return port

@@ -13,8 +13,8 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from bench.processes import free_port
 from support.commands import ANTIPHON, bare_environment
-from support.gateway import free_port
 
 # The system chooses the process of a connection: of so many, some reach each of them.
 ATTEMPTS = 200
@@ -82,7 +82,7 @@ async def described(client: aiohttp.ClientSession) -> dict[str, Any]:
 
 @asynccontextmanager
 async def worker_gateway(folder: Path, config: str, *arguments: str, workers: int = 2) -> AsyncIterator[WorkerGateway]:
-    port = await free_port()
+    port = free_port()
     data = folder / "data"
     env = bare_environment(ANTIPHON_DATA_DIR=str(data))
     del env["ANTIPHON_STORE"]

@@ -9,7 +9,7 @@ import pytest_asyncio
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from support.collector import Collector, running_collector
 from support.engine import CUT, MockEngine, Refusal, Writer, answer, call, chunk, text
-from support.gateway import CHECKER, free_port, running_gateway
+from support.gateway import CHECKER, running_gateway
 from support.toy_tool import DICE, Dice, roll
 
 from antiphon.app import Extensions
@@ -17,6 +17,7 @@ from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
 from antiphon.tools.runner import ToolContext
 from antiphon.traces.provider import Traces
+from bench.processes import free_port
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 CONTEXT = {"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "rojo=1"}
@@ -218,7 +219,7 @@ async def test_nothing_is_sent_unless_the_setting_says_so(engine: MockEngine, co
 async def test_a_collector_that_is_away_costs_no_response_and_does_not_delay_the_end(
     engine: MockEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{await free_port()}")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{free_port()}")
     traces = Traces("1.0", closing_time=0.1)
     extensions = Extensions(checker=CHECKER, observers=[traces.observer(lambda engine: "plain")])
     async with running_gateway(engine, extensions=extensions) as gateway:

@@ -14,7 +14,6 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from support.gateway import free_port
 from support.raw_server import CHUNKED, RawServer, chunked, raw_server, read_by_others, sized
 from support.raw_server import Answer as Writes
 
@@ -23,6 +22,7 @@ from antiphon.settings import TransportName
 from antiphon.transport import Answer, Endpoint, EndpointOptions, Stale, choose, make_session
 from antiphon.transport.fast import client as fast_client
 from antiphon.transport.fast.client import FastEndpoint
+from bench.processes import free_port
 
 OK = sized(b"{}")
 ROOT = "http://engine"
@@ -339,7 +339,7 @@ async def test_each_failure_within_the_body_has_its_error(kind: str) -> None:
 
 async def test_an_engine_that_is_not_there_is_not_reachable(name: TransportName) -> None:
     async with make_session(name) as session:
-        for url in (f"http://127.0.0.1:{await free_port()}", "http://no-such-host.invalid"):
+        for url in (f"http://127.0.0.1:{free_port()}", "http://no-such-host.invalid"):
             endpoint = choose(name).open_endpoint(session, EndpointOptions(url, {}, 5, 5))
             error = await failure(partial(endpoint.post, b"", {}))
             assert message(error) == "The engine at http://engine is not reachable."

@@ -15,13 +15,14 @@ from support.background import Background
 from support.bad_mcp_server import BadMcpServer
 from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine, Refusal, answer, call, text
-from support.gateway import DEFAULTS, GatewayUnderTest, free_port, running_gateway
+from support.gateway import DEFAULTS, GatewayUnderTest, running_gateway
 from support.inspector import opened, rows
 from support.processes import ended
 from support.sockets import connected
 
 from antiphon.mcp_settings import McpServerSettings, McpSettings
 from antiphon.settings import Settings
+from bench.processes import free_port
 
 ECHO = answer(call("bad__echo", '{"a": 1}', id="a"), finish="tool_calls")
 ITEMS = ["mcp_list_tools", "mcp_call", "message"]
@@ -372,7 +373,7 @@ async def test_a_program_ends_with_the_gateway(engine: MockEngine) -> None:
 async def test_a_program_of_a_gateway_that_serves_ends_with_it(engine: MockEngine, tmp_path: Path, signal: str) -> None:
     """Beside the tests, on the loop that it serves with."""
     engine.will(answer(call("bad__process", "{}", id="a"), finish="tool_calls"), text("Done."))
-    file, port = tmp_path / "antiphon.toml", await free_port()
+    file, port = tmp_path / "antiphon.toml", free_port()
     arguments = json.dumps([bad_mcp_server.__file__])
     file.write_text(f"[mcp.servers.bad]\nalways = true\ncommand = {json.dumps(sys.executable)}\nargs = {arguments}\n")
     async with (
