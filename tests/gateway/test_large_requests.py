@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
@@ -14,11 +14,12 @@ from support.items import assistant, user
 
 from antiphon.errors import Cancelled
 from antiphon.gateway import admission, large_requests
+from antiphon.gateway import gateway as gateway_module
 from antiphon.gateway.large_requests import LARGE_BODY, LARGE_HISTORY, THREADS
 from antiphon.gateway.sinks import NoSink
 from antiphon.store.records import Record
 
-LARGE = [*(each for at in range(300) for each in (user(f"m{at} " + "x" * 200), assistant(f"a{at}"))), user("What now?")]
+LARGE = [*(each for at in range(300) for each in (user(f"m{at} " + "x" * 1400), assistant(f"a{at}"))), user("What now?")]
 NO_EFFORT = Refusal(400, {"error": {"message": "reasoning_effort is not supported", "code": 400}})
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 STRICT = {"type": "function", "name": "f", "strict": True, "parameters": SCHEMA}
@@ -79,6 +80,35 @@ async def test_other_routes_take_large_requests(gateway: GatewayUnderTest, path:
 async def test_a_large_response_runs_in_the_background(gateway: GatewayUnderTest) -> None:
     events = await gateway.stream(LARGE, background=True)
     assert events[-1]["type"] == "response.completed"
+
+
+LONG = "x" * 1500
+
+
+@pytest.mark.parametrize(
+    ("input", "times"),
+    [
+        pytest.param([user(LONG)] * 200, 0, id="as an agent sends it"),
+        pytest.param([user("Hi")] * LARGE_HISTORY, 1, id="many items, which take long to convert"),
+        pytest.param([user(LONG)] * (LARGE_BODY // len(LONG)), 2, id="many bytes, which take long to read, too"),
+    ],
+)
+async def test_a_thread_does_only_what_takes_long(
+    input: list[dict[str, Any]], times: int, gateway: GatewayUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+
+    async def noted(work: Callable[[], Any], *, large: bool) -> Any:
+        def noting() -> Any:
+            threads.append(threading.current_thread())
+            return work()
+
+        return await large_requests.run_aside(noting, large=large)
+
+    monkeypatch.setattr(gateway_module, "run_aside", noted)
+    await gateway.create(input)
+    assert len(threads) == times
+    assert threading.main_thread() not in threads
 
 
 # ---- while it is converted -----------------------------------------------------------------------------------------------

@@ -95,6 +95,11 @@ BODIES: dict[str, Body] = {
     "a terminal that backtracks": custom("start: /(a+)+b/"),
     "a long pattern": custom("a?" * 20_000 + "a" * 20_000, "regex"),
     "a pattern that backtracks": custom("(a+)+$", "regex"),
+    "user messages, read in place": {"input": items(lambda at: user(f"m{at}"), most=LARGE_BODY // 60)},
+    "arrays, read in place": {
+        "input": "Hi",
+        "client_metadata": {"a": msgspec.Raw(b"[" + b"[]," * (LARGE_BODY // 3 - 50) + b"0]")},
+    },
     "JSON that is too deep": {"input": "Hi", "client_metadata": {"a": msgspec.Raw(b"[" * 900 + b"]" * 900)}},
 }
 # What the model answers to the grammars: each takes very long to compare with it.

@@ -18,7 +18,8 @@ class ReadRequest(NamedTuple):
     is_plain: bool = True
 
     def is_large(self, history: Sequence[object]) -> bool:
-        return len(self.arrival.body) >= LARGE_BODY or len(history) >= LARGE_HISTORY
+        own = 1 if isinstance(self.request.input, str) else len(self.request.input or ())
+        return len(self.arrival.body) >= LARGE_BODY or len(history) + own >= LARGE_HISTORY
 
     @property
     def notices(self) -> list[str]:
