@@ -1,6 +1,7 @@
 """A gateway that is killed in the middle of an upload: nothing of it is listed, and the sweeper removes the rest."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,9 @@ async def killed_while_it_receives(engine: MockEngine, url: str, contents: Path 
         process.kill()
         await process.wait()
         writer.close()
-        assert await reader.read() == b""
+        # What it had not read yet makes the end of the connection a reset.
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
     return kept.id
 
 
