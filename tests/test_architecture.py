@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "vector_stores": {"vector_stores", "files", "store", "core", "wire", "errors", "logs"},
     "sandbox": {"sandbox", "logs"},
     "containers": {"containers", "sandbox", "files", "store", "core", "wire", "errors", "logs"},
-    "gateway": {"gateway", "files", "tools", "store", "core", "dialects", "engines", "wire", "errors", "logs"},
+    "gateway": {"gateway", "files", "tools", "store", "core", "dialects", "engines", "transport", "wire", "errors", "logs"},
     "background": {"background", "gateway", "store", "core", "wire", "errors", "logs"},
     "inspector": {"inspector", "gateway", "core", "wire", "errors"},
     "metrics": {"metrics", "gateway", "engines", "store", "core", "wire", "errors"},

@@ -37,7 +37,6 @@ from antiphon.gateway.ids import new_id
 from antiphon.gateway.observers import MakeObserver
 from antiphon.gateway.owners import Owners
 from antiphon.gateway.seal import load_key, make_sealer
-from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.view_turns import ViewTurns
 from antiphon.gateway.watch import Timeouts
 from antiphon.gateway_containers import make_containers
@@ -91,6 +90,7 @@ from antiphon.tools.mcp.runner import McpRunner, NoMcp
 from antiphon.tools.mcp.session import is_installed
 from antiphon.tools.runner import ToolRunner
 from antiphon.transport import ConnectionOptions, Runner, transport_of
+from antiphon.transport.write_batch import WriteBatch
 
 if TYPE_CHECKING:
     from antiphon.embedded.process import EngineProcess

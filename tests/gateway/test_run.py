@@ -22,9 +22,9 @@ from antiphon.gateway.large_answers import LARGE_PIECE
 from antiphon.gateway.observers import Observer
 from antiphon.gateway.recorder import NoRecorder
 from antiphon.gateway.run import ResponseRun
-from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.watch import Timeouts
 from antiphon.transport.interfaces import Receiver
+from antiphon.transport.write_batch import WriteBatch
 from antiphon.wire.responses import Response
 
 LARGE = chunk({"content": "a < b, {c}\n" * (LARGE_PIECE // 5)})

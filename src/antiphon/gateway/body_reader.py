@@ -12,8 +12,8 @@ from antiphon.gateway.exchange_calls import ExchangeCalls
 from antiphon.gateway.large_answers import LARGE_PIECE, Backlog
 from antiphon.gateway.observers import RunObservers
 from antiphon.gateway.outbox import Outbox
-from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.watch import EngineWatch
+from antiphon.transport.write_batch import WriteBatch
 
 
 class BodyReader:

@@ -7,9 +7,9 @@ from antiphon.core.check_work import CheckOutcome, CheckWork, StoredFileWork
 from antiphon.files.file_inputs import FileInputs
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.deadlines import Deadlines
-from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.watch import EngineWatches, Timeouts
 from antiphon.tools.runner import ToolRunner
+from antiphon.transport.write_batch import WriteBatch
 
 TOOL_TIMEOUT = 60.0
 

@@ -1,6 +1,5 @@
-"""Where the events of a response go, and when they are written."""
+"""Where the events of a response go."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -72,35 +71,3 @@ class EncodedSink:
 
     async def drain(self) -> None:
         await self._stream.drain()
-
-
-class Writer(Protocol):
-    def flush(self) -> None: ...
-
-
-class WriteBatch:
-    """The runs that have something to write. They write together, once every socket that was ready has been read.
-
-    A write wakes the process that reads it, which costs more than the write itself. Writes that follow one another at once
-    wake it once, and several reads of one run become one write.
-    """
-
-    __slots__ = ("_loop", "writers")
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        # To add one: `append`, and `begin` if it is the first.
-        self.writers: list[Writer] = []
-
-    def begin(self) -> None:
-        self._loop.call_soon(self._flush)
-
-    def add(self, writer: Writer) -> None:
-        if not self.writers:
-            self.begin()
-        self.writers.append(writer)
-
-    def _flush(self) -> None:
-        writers, self.writers = self.writers, []
-        for writer in writers:
-            writer.flush()

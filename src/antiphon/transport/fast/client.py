@@ -20,6 +20,7 @@ from yarl import URL
 
 from antiphon.transport.fast.connection import CLOSED, EngineConnection, PushedAnswer
 from antiphon.transport.interfaces import IDLE_LIMIT, REQUEST_HEADERS, EndpointOptions, NotReachable, Stale, Transport
+from antiphon.transport.write_batch import WriteBatch
 
 # Seconds after which another address of a host is tried beside the first.
 NEXT_ADDRESS = 0.25
@@ -32,6 +33,8 @@ class FastEndpoint:
 
     def __init__(self, options: EndpointOptions) -> None:
         self._options = options
+        # The requests to be sent.
+        self.batch = WriteBatch()
         self._open: set[EngineConnection] = set()
         # Those that have been idle for longest come first.
         self._idle: deque[EngineConnection] = deque()

@@ -13,6 +13,7 @@ import aiohttp
 from antiphon.transport.fast.answers import Framing, Head, find_head_end, read_head
 from antiphon.transport.fast.decompression import Decompression
 from antiphon.transport.interfaces import HIGH_WATER, NO_RECEIVER, NotHttp, Receiver, Stale
+from antiphon.transport.write_batch import WriteBatch
 
 CLOSED = "The connection was closed."
 
@@ -35,6 +36,8 @@ LONGEST_USUAL = len(SIZE_LINES)
 class Connections(Protocol):
     """To one endpoint."""
 
+    batch: WriteBatch
+
     def opened(self, connection: "EngineConnection") -> None: ...
     def lost(self, connection: "EngineConnection") -> None: ...
 
@@ -46,8 +49,8 @@ class EngineConnection(asyncio.Protocol):
     """It is idle, or waits for the head of an answer (`_waiter`), or receives its body (`_framing`)."""
 
     __slots__ = (
-        "_answer", "_between", "_connections", "_framing", "_keep", "_receiver", "_timer", "_transport", "_unread", "_used",
-        "_waiter", "idle_since",
+        "_answer", "_between", "_connections", "_framing", "_keep", "_receiver", "_timer", "_transport", "_unread", "_unsent",
+        "_used", "_waiter", "idle_since",
     )  # fmt: skip
 
     _transport: asyncio.Transport
@@ -55,6 +58,8 @@ class EngineConnection(asyncio.Protocol):
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._waiter: asyncio.Future[PushedAnswer] | None = None
+        # The request, until it is written.
+        self._unsent: Sequence[bytes] = ()
         # For as long as it waits, or for the rest of a body that nobody reads.
         self._timer: asyncio.TimerHandle | None = None
         # The beginning of a head.
@@ -78,13 +83,19 @@ class EngineConnection(asyncio.Protocol):
     # ---- asking ------------------------------------------------------------------------------------------------------
 
     def ask(self, request: Sequence[bytes], within: float, *, keep: bool) -> "asyncio.Future[PushedAnswer]":
-        """Sends a request. Who awaits its answer, and is cancelled, calls `give_up()`."""
+        """Sends a request, together with others (`WriteBatch`). Who awaits its answer, and is cancelled, calls `give_up()`."""
         loop = asyncio.get_running_loop()
         self._keep = keep
         self._waiter = waiter = loop.create_future()
         self._timer = loop.call_later(within, self._fail, TimeoutError())
-        self._transport.writelines(request)
+        self._unsent = request
+        self._connections.batch.add(self)
         return waiter
+
+    def flush(self) -> None:
+        request, self._unsent = self._unsent, ()
+        if self._waiter is not None and self.is_open:
+            self._transport.writelines(request)
 
     def give_up(self, waiter: "asyncio.Future[PushedAnswer]") -> None:
         if self._waiter is waiter:
@@ -196,7 +207,8 @@ class EngineConnection(asyncio.Protocol):
         receiver, self._receiver = self._receiver, NO_RECEIVER
         answer, self._answer = self._answer, None
         # What is left to write belongs to a request that was answered before it was read.
-        if error is None and self._keep and self.is_open and not self._transport.get_write_buffer_size():
+        is_written = not self._unsent and not self._transport.get_write_buffer_size()
+        if error is None and self._keep and self.is_open and is_written:
             self._used = True
             self._transport.resume_reading()
             self._connections.keep(self)

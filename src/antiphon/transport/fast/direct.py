@@ -23,11 +23,14 @@ from antiphon.logs import log
 from antiphon.transport.connections import Connection, ConnectionOptions, Server, SlowBody
 from antiphon.transport.fast.plain_heads import read_head
 from antiphon.transport.watched import Watched
+from antiphon.transport.write_batch import WriteBatch
 
 # Seconds that an idle connection is kept. It is aiohttp's own limit.
 KEEP_ALIVE = 3630.0
 # So many bytes that follow a request are kept until it has been answered; then the client has to wait.
 MOST_AHEAD = 64 * 1024
+# An answer of so many bytes is written at once: the client may be slow to read it, which is waited for.
+LONG_ANSWER = 64 * 1024
 
 
 class DirectRoute(NamedTuple):
@@ -45,6 +48,8 @@ class DirectServer(Server):
     def __init__(self, server: web.Server, app: web.Application, options: ConnectionOptions) -> None:
         super().__init__(server, options)
         self.options = options
+        # The answers to be sent.
+        self.batch = WriteBatch()
         self.largest_body: int = app._client_max_size
         self.before_head = tuple(app.on_response_prepare)
         # The addresses of its connections, which are mostly the same one: they share it.
@@ -130,7 +135,8 @@ def _is_whole(response: web.StreamResponse) -> bool:
 class DirectConnection(Watched, BaseProtocol):
     __slots__ = (
         "_ahead", "_answered", "_closing", "_deadline", "_failed", "_heard_at", "_missing", "_pieces",
-        "_reader", "_task_handler", "_timer", "_timer_ends", "_unread", "peername", "server", "sockname", "ssl_context",
+        "_reader", "_task_handler", "_timer", "_timer_ends", "_unread", "_unsent", "peername", "server", "sockname",
+        "ssl_context",
     )  # fmt: skip
 
     def __init__(self, server: DirectServer) -> None:
@@ -152,6 +158,8 @@ class DirectConnection(Watched, BaseProtocol):
         self._heard_at = 0.0
         # What followed the request.
         self._ahead = b""
+        # An answer, until it is written.
+        self._unsent = b""
         # A request has been answered, or is about to be.
         self._answered = False
         # No other request is answered.
@@ -259,6 +267,7 @@ class DirectConnection(Watched, BaseProtocol):
         transport, server = self.transport, self.server
         if transport is None:
             return
+        self.flush()
         # The first head has been awaited since the connection was made.
         left = self._deadline - self._loop.time() if not self._answered else server.options.head_timeout
         self._end_watch()
@@ -301,10 +310,20 @@ class DirectConnection(Watched, BaseProtocol):
         transport = self.transport
         if transport is None or transport.is_closing():
             raise ConnectionResetError("The client is gone.")
+        if len(body) < LONG_ANSWER and not self._paused:
+            self._unsent += head + body
+            self.server.batch.add(self)
+            return True
         transport.write(head + body)
         if self._paused:
             await self._drain_helper()
         return True
+
+    def flush(self) -> None:
+        """Writes the answer. It comes before anything else that is done with the socket."""
+        answer, self._unsent, transport = self._unsent, b"", self.transport
+        if answer and transport is not None and not transport.is_closing():
+            transport.write(answer)
 
     def _end(self, keeps: bool) -> None:
         """The request has been answered."""
@@ -312,8 +331,7 @@ class DirectConnection(Watched, BaseProtocol):
         if transport is None or transport.is_closing():
             return
         if not keeps or self._closing or self._failed is not None:
-            self._closing = True
-            transport.close()
+            self.force_close()
         elif self._missing:
             # The client still sends it, and would lose the answer in a reset.
             self._await(self.server.options.linger)
@@ -324,6 +342,7 @@ class DirectConnection(Watched, BaseProtocol):
         if not self._ahead:
             self._await(KEEP_ALIVE)
             return
+        self.flush()
         data, self._ahead = self._ahead, b""
         if self.transport is not None and not self.transport.is_reading():
             self.transport.resume_reading()
@@ -365,6 +384,7 @@ class DirectConnection(Watched, BaseProtocol):
 
     def force_close(self) -> None:
         self._closing = True
+        self.flush()
         if self.transport is not None:
             self.transport.close()
 
