@@ -16,14 +16,18 @@ class WriteBatch:
     wake it once, and several reads of one stream become one write.
     """
 
-    __slots__ = ("writers",)
+    __slots__ = ("_loop", "writers")
 
     def __init__(self) -> None:
+        # Known from its first use: to ask for it takes a system call in Python 3.11.
+        self._loop: asyncio.AbstractEventLoop | None = None
         # To add one: `append`, and `begin` if it is the first.
         self.writers: list[Writer] = []
 
     def begin(self) -> None:
-        asyncio.get_running_loop().call_soon(self._flush)
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        self._loop.call_soon(self._flush)
 
     def add(self, writer: Writer) -> None:
         if not self.writers:
