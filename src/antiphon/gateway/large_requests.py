@@ -14,8 +14,8 @@ from antiphon.core.documents import outcome_size
 
 T = TypeVar("T")
 
-# A request is large from so many bytes, or items, on. Bytes are decoded by the megabyte in a millisecond, in C; items take up
-# to 6 µs each.
+# A request is large from so many bytes, or items, on. A megabyte is decoded in about a millisecond; to read and convert an item
+# takes up to 6 µs.
 LARGE_BODY = 384 * 1024
 LARGE_HISTORY = 250
 # What is only skipped over, to find one member, is large from here on: that takes a third of a millisecond.
