@@ -2,9 +2,9 @@
 
 import contextlib
 import http.client
+import itertools
 import os
 import resource
-import secrets
 import signal
 import socket
 import subprocess
@@ -14,9 +14,9 @@ from pathlib import Path
 
 READY_WITHIN = 60.0
 STOPPED_WITHIN = 3.0
-# Not one that the system gives to a connection (Linux: from 32768), which could have it before the server does; none of those
-# on which engines are looked for.
-PORTS = range(12_000, 23_000)
+# Not those that the system gives to connections (Linux: from 32768), which could have one before its server does; and none on
+# which engines are looked for. Each process takes others, by turns: what has got one may not listen on it yet.
+PORTS = itertools.cycle(range(12_000 + os.getpid() % 16, 23_000, 16))
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -26,7 +26,7 @@ class BenchFailed(Exception):
 
 def free_port() -> int:
     while True:
-        port = secrets.choice(PORTS)
+        port = next(PORTS)
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port

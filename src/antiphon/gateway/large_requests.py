@@ -15,7 +15,7 @@ from antiphon.core.documents import outcome_size
 T = TypeVar("T")
 
 # A request is large from so many bytes, or items, on. A megabyte is decoded in about a millisecond; to read and convert an item
-# takes up to 6 µs.
+# takes up to 6 µs. The worst body below them, arrays and nothing else, takes 22 ms.
 LARGE_BODY = 384 * 1024
 LARGE_HISTORY = 250
 # What is only skipped over, to find one member, is large from here on: that takes a third of a millisecond.
