@@ -38,6 +38,8 @@ own_ids = st.lists(item_ids, unique=True, max_size=2)
 item_lists = st.lists(st.builds(item, item_ids, st.sampled_from("ab")), max_size=4)
 workers = st.sampled_from(WORKERS)
 lifetimes = st.sampled_from([5, 30, 1000])
+# Of responses that are not to be stored.
+kept = st.sampled_from([None, None, 3, 20])
 attempts = st.integers(1, 3)
 choices = st.integers(0, 5)
 
@@ -148,10 +150,17 @@ class StoreMachine(RuleBasedStateMachine):
         self.check(self.store.put_and_unlock(final, items), self.model.put_and_unlock(final, items))
 
     @rule(
-        id=responses, owner=owners, conversation_id=conversations | st.none(), lifetime=lifetimes, parent=responses | st.none()
+        id=responses,
+        owner=owners,
+        conversation_id=conversations | st.none(),
+        lifetime=lifetimes,
+        kept=kept,
+        parent=responses | st.none(),
     )
-    def enqueue(self, id: str, owner: str, conversation_id: str | None, lifetime: int, parent: str | None = None) -> None:
-        members = {"conversation": conversation_id, "parent": self.without_cycle(id, parent)}
+    def enqueue(
+        self, id: str, owner: str, conversation_id: str | None, lifetime: int, kept: int | None, parent: str | None = None
+    ) -> None:
+        members = {"conversation": conversation_id, "parent": self.without_cycle(id, parent), "kept_after_end": kept}
         fresh = queued(id, owner, expires_at=self.expires(lifetime), **members)
         self.check(self.store.enqueue(fresh, b"request"), self.model.enqueue(fresh, b"request"))
 
@@ -197,13 +206,16 @@ class StoreMachine(RuleBasedStateMachine):
         id=responses,
         conversation_id=conversations,
         lifetime=lifetimes,
+        kept=kept,
         steps=st.lists(st.sampled_from(STEPS), min_size=2, max_size=10),
     )
-    def one_job_takes_many_steps(self, id: str, conversation_id: str, lifetime: int, steps: list[str]) -> None:
+    def one_job_takes_many_steps(
+        self, id: str, conversation_id: str, lifetime: int, kept: int | None, steps: list[str]
+    ) -> None:
         """Sequences that single random steps reach too seldom."""
         self.delete(id, "ada")
         self.create_conversation(conversation_id, "ada", [], 1000)
-        self.enqueue(id, "ada", conversation_id, lifetime)
+        self.enqueue(id, "ada", conversation_id, lifetime, kept)
         for number, step in enumerate(steps):
             if step == "expire":
                 self.time_passes(int(LEASE))

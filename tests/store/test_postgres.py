@@ -32,6 +32,7 @@ from antiphon.store import CannotOpen, Store, open_store
 from antiphon.store.opened_files import files_in_memory
 from antiphon.store.postgres import Timeouts, open_postgres
 from antiphon.store.records import Record
+from antiphon.store.sql import item_index
 from antiphon.store.sql.operations import Operation, Statement
 from antiphon.store.sql.schema import MIGRATIONS
 from antiphon.store.sql.store import SqlStore
@@ -133,6 +134,7 @@ async def test_no_operation_scans_a_table(url: str, clock: Clock) -> None:
             await store.was_deleted("ada", id)
             await store.find_items("ada", [f"in_first-{id}", "i1", "i9"])
             assert await store.index_items() == 0
+            assert await store.sweep() == 0
             await store.create_conversation(conversation(conversation_id), items("i1", "i2"))
             await store.list_items("ada", conversation_id, after="i1")
             await store.lock_conversation("ada", conversation_id, id, 60)
@@ -156,7 +158,7 @@ async def test_no_operation_scans_a_table(url: str, clock: Clock) -> None:
         scans = {name: (sequential, by_index) for name, sequential, by_index in await connection.fetch(SCANS)}
     await connection.close()
     # Creating an index scans its table once.
-    assert {name: sequential for name, (sequential, _) in scans.items() if sequential > 6} == {}
+    assert {name: sequential for name, (sequential, _) in scans.items() if sequential > 7} == {}
 
 
 @pytest.mark.timeout(60)
@@ -300,6 +302,16 @@ async def test_an_older_gateway_can_use_the_same_database(url: str, clock: Clock
         assert await store.claim("older", 60, 3)
         await older.write(finish_as_before(record("r1", background=True)))
         assert (await store.find_items("ada", ["in_r1", "out_r1"])).keys() == {"in_r1", "out_r1"}
+        # And one that is not to be stored: it writes that it is stored for long, and indexes its items.
+        await store.enqueue(queued("r2", kept_after_end=600), b"{}")
+        assert await store.claim("older", 60, 3)
+        await older.write(finish_as_before(record("r2", background=True)))
+        await older.write(item_index.add(record("r2"), clock.now))
+        assert await store.find_items("ada", ["in_r2", "out_r2"]) == {}
+        assert await store.sweep() == 0
+        clock.forward(600)
+        assert await store.get("ada", "r2") is None
+        assert await store.sweep() == 1
         # It does not remove entries from the index, so the database does.
         await older.write(delete_as_before("new"))
         assert await store.find_items("ada", ["out_new"]) == {}

@@ -67,8 +67,9 @@ class Model:
 
     def _store(self, record: Record) -> None:
         self.records[record.id] = record
-        for item in items_of(record):
-            self.written.setdefault((record.id, item["id"]), self.clock.now)
+        if record.kept_after_end is None:
+            for item in items_of(record):
+                self.written.setdefault((record.id, item["id"]), self.clock.now)
 
     def get(self, owner: str, id: str) -> Record | None:
         record = self.records.get(id)
@@ -79,7 +80,8 @@ class Model:
         if record is None:
             return False
         self._remove(id)
-        self.deleted[id] = (owner, int(self.clock.now) + record.expires_at - record.created_at + DAY)
+        if record.kept_after_end is None:
+            self.deleted[id] = (owner, int(self.clock.now) + record.expires_at - record.created_at + DAY)
         return True
 
     def was_deleted(self, owner: str, id: str) -> bool:
@@ -89,7 +91,7 @@ class Model:
     def keep_until(self, owner: str, ids: Sequence[str], expires_at: int) -> object:
         for id in ids:
             record = self.get(owner, id)
-            if record is not None:
+            if record is not None and record.kept_after_end is None:
                 self.records[id] = structs.replace(record, expires_at=max(record.expires_at, expires_at))
         return None
 
@@ -97,7 +99,7 @@ class Model:
         found = [
             (self.written[record.id, item["id"]], item["id"], msgspec.json.encode(item))
             for record in self.records.values()
-            if self._visible(record, owner)
+            if self._visible(record, owner) and record.kept_after_end is None
             for item in items_of(record)
         ]
         found += [
@@ -117,7 +119,7 @@ class Model:
     def chain(self, owner: str, id: str) -> list[Record]:
         found: list[Record] = []
         record = self.get(owner, id)
-        while record is not None and record not in found:
+        while record is not None and record not in found and record.kept_after_end is None:
             found.insert(0, record)
             record = self.get(owner, record.parent or "")
         return found
@@ -250,12 +252,17 @@ class Model:
         if not self._has_lease(record.id, worker, attempt) or self.records[record.id].owner != record.owner:
             return False
         del self.jobs[record.id]
-        self._store(record)
+        self._store(self._ended(record))
         self.appended[record.id] += events
         found = self._conversation(record.owner, record.conversation)
         if found is not None and found.lock is not None and found.lock[0] == record.id:
             self._append_and_unlock(found, record, items)
         return True
+
+    def _ended(self, record: Record) -> Record:
+        if record.kept_after_end is None:
+            return record
+        return structs.replace(record, expires_at=min(record.expires_at, int(self.clock.now) + record.kept_after_end))
 
     def cancel(self, owner: str, id: str) -> Cancellation:
         if self.get(owner, id) is None:
@@ -267,7 +274,7 @@ class Model:
             job.cancel = True
             return "asked"
         del self.jobs[id]
-        self.records[id] = structs.replace(self.records[id], status="cancelled")
+        self.records[id] = self._ended(structs.replace(self.records[id], status="cancelled"))
         return "cancelled"
 
     def sweep(self) -> int:

@@ -1,10 +1,16 @@
 """What the tests of the store share: a clock that they set, and functions that make records."""
 
+import sqlite3
+from contextlib import closing
+
+import asyncpg
 import msgspec
 
+from antiphon.store import Store
+from antiphon.store.memory import MemoryStore
 from antiphon.store.records import Conversation, Event, Item, Record
 from antiphon.store.sql import responses
-from antiphon.store.sql.operations import Operation, Statement, placeholders
+from antiphon.store.sql.operations import Operation, Row, Statement, placeholders
 
 DAY = 86_400
 BEGINNING = 1_800_000_000
@@ -35,16 +41,23 @@ def record(id: str, owner: str = "ada", **members: object) -> Record:
     return msgspec.convert({"id": id, "owner": owner, **defaults, **members}, Record)
 
 
+# The columns of the versions that stored every background response for long.
+COLUMNS_BEFORE = ", ".join(name for name in responses.FIELDS if name != "kept_after_end")
+VALUES_BEFORE = placeholders(1, len(responses.FIELDS) - 1)
+
+
+def values_before(record: Record) -> Row:
+    return tuple(getattr(record, name) for name in COLUMNS_BEFORE.split(", "))
+
+
 def put_as_before(record: Record) -> Operation[None]:
     """A put of the versions that had no index of items."""
-    values = placeholders(1, len(responses.FIELDS))
-    yield Statement(f"INSERT INTO responses ({responses.COLUMNS}) VALUES ({values})", responses.record_values(record))
+    yield Statement(f"INSERT INTO responses ({COLUMNS_BEFORE}) VALUES ({VALUES_BEFORE})", values_before(record))
 
 
 def finish_as_before(record: Record) -> Operation[None]:
     yield Statement("DELETE FROM jobs WHERE id = $1", (record.id,))
-    columns, values = responses.COLUMNS, placeholders(1, len(responses.FIELDS))
-    yield Statement(f"UPDATE responses SET ({columns}) = ({values}) WHERE id = $1", responses.record_values(record))
+    yield Statement(f"UPDATE responses SET ({COLUMNS_BEFORE}) = ({VALUES_BEFORE}) WHERE id = $1", values_before(record))
 
 
 def delete_as_before(id: str) -> Operation[None]:
@@ -70,3 +83,24 @@ def items(*ids: str) -> list[Item]:
 
 def events(*numbers: int) -> list[Event]:
     return [Event(number, f"data: {number}\n\n".encode()) for number in numbers]
+
+
+# How an empty store differs from a new one: in the highest number that was given to a job.
+NUMBERS = "sqlite_sequence"
+
+
+async def count_rows(url: str, store: Store) -> dict[str, int]:
+    """How many rows each table of responses has, so that what is left of one is seen."""
+    if isinstance(store, MemoryStore):
+        tables = store._tables
+        return {"rows": len(tables.rows), "items": len(tables._rows_with), "deleted": len(store._deleted)}
+    if url.startswith("sqlite:"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:"))) as connection:
+            names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name != ?", (NUMBERS,))
+            return {name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for (name,) in names.fetchall()}
+    server = await asyncpg.connect(url)
+    try:
+        found = await server.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'antiphon'")
+        return {name: await server.fetchval(f"SELECT count(*) FROM antiphon.{name}") for (name,) in found}
+    finally:
+        await server.close()

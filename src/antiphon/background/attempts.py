@@ -173,7 +173,9 @@ class Attempt:
             return record_to_response(record)
         except UNREADABLE:
             model = self._request.request.model or "unknown"
-            return Response(id=record.id, created_at=record.created_at, model=model, background=True, store=True)
+            return Response(
+                id=record.id, created_at=record.created_at, model=model, background=True, store=record.kept_after_end is None
+            )
 
     def _note(self) -> None:
         members: dict[str, Any] = {"response_id": self.job.record.id, "attempt": self.job.attempt}

@@ -206,7 +206,8 @@ class Journal(ResponseRecorder):
             await self._append(self._take())
             self._all_written.set()
             # As it was claimed. The store knows if that owner has another name by now.
-            claimed = structs.replace(await record(), owner=self._job.record.owner)
+            queued = self._job.record
+            claimed = structs.replace(await record(), owner=queued.owner, kept_after_end=queued.kept_after_end)
             work = (claimed, self._worker, self._job.attempt, [self._to_stored(last[-1])], await items(), output)
             if not await self._retried(partial(self._store.finish, *work)):
                 raise self.lost()

@@ -1,6 +1,7 @@
 """Keeps the store within its limits, and removes files that have expired."""
 
 import asyncio
+import itertools
 import logging
 from typing import Protocol
 
@@ -10,21 +11,30 @@ from antiphon.store.protocol import Store
 
 # Seconds between two sweeps.
 INTERVAL = 600.0
+# The same of the store: what is kept for ten minutes must not be there for twenty. Its size, which takes longer, and what is
+# not indexed are looked at with every tenth sweep.
+STORE_INTERVAL = 60.0
+SWEEPS_PER_LOOK = 10
 
 
-async def sweep_store(store: Store, most_bytes: int, interval: float = INTERVAL) -> None:
+async def sweep_store(store: Store, most_bytes: int, interval: float = STORE_INTERVAL) -> None:
     """Removes what has expired, again and again. Indexes what older versions wrote: here at first, another gateway later."""
-    while True:
+    for number in itertools.count():
         try:
             if swept := await store.sweep():
                 log("swept", count=swept)
-            if indexed := await store.index_items():
-                log("indexed", responses=indexed)
-            if removed := await store.shrink(most_bytes):
-                log("store_too_large", level=logging.WARNING, removed=removed, most_bytes=most_bytes)
+            if number % SWEEPS_PER_LOOK == 0:
+                await _look_at(store, most_bytes)
         except StoreUnavailable as gone:
             log("not swept", level=logging.WARNING, reason=gone.message)
         await asyncio.sleep(interval)
+
+
+async def _look_at(store: Store, most_bytes: int) -> None:
+    if indexed := await store.index_items():
+        log("indexed", responses=indexed)
+    if removed := await store.shrink(most_bytes):
+        log("store_too_large", level=logging.WARNING, removed=removed, most_bytes=most_bytes)
 
 
 class Swept(Protocol):

@@ -96,7 +96,8 @@ class MemoryStore:
         if row is None:
             return False
         self._tables.remove(id)
-        self._remember_deletion(row.stored)
+        if row.stored.kept_after_end is None:
+            self._remember_deletion(row.stored)
         self._wakeups.wake(id)
         return True
 
@@ -109,7 +110,7 @@ class MemoryStore:
     async def chain(self, owner: str, id: str) -> list[Link]:
         links: dict[str, Link] = {}
         row = self._tables.response(owner, id)
-        while row is not None and row.stored.id not in links:
+        while row is not None and row.stored.id not in links and row.stored.kept_after_end is None:
             record = row.stored
             links[record.id] = Link(record.id, record.status, record.input, record.output, record.parent, record.expires_at)
             row = self._tables.response(owner, record.parent) if record.parent is not None else None
@@ -122,7 +123,7 @@ class MemoryStore:
     async def keep_until(self, owner: str, ids: Sequence[str], expires_at: int) -> None:
         for id in ids:
             row = self._tables.response(owner, id)
-            if row is not None and row.stored.expires_at < expires_at:
+            if row is not None and row.stored.expires_at < expires_at and row.stored.kept_after_end is None:
                 row.stored = structs.replace(row.stored, expires_at=expires_at)
 
     # --- Items
@@ -354,7 +355,7 @@ class MemoryStore:
         if conversation is not None:
             self._tables.append_items(conversation, items, record.expires_at)
             conversation.unlock()
-        self._tables.replace(row, record, ids)
+        self._tables.replace(row, record.at_its_end(self._clock()), ids)
         self._tables.delete_job(row)
         self._tables.append_events(row, events)
         self._wakeups.wake(row.stored.id)
@@ -376,7 +377,7 @@ class MemoryStore:
         if row.job.worker is not None:
             row.job.cancel = True
             return "asked"
-        row.stored = structs.replace(row.stored, status="cancelled")
+        row.stored = structs.replace(row.stored, status="cancelled").at_its_end(self._clock())
         self._tables.delete_job(row)
         return "cancelled"
 

@@ -264,7 +264,8 @@ def _by_row(untried: Mapping[str, list[str]]) -> dict[str, set[str]]:
 
 
 def ids_in(record: Record) -> Sequence[str]:
-    return item_ids(record.input, record.output)
+    """Of the items that can be found."""
+    return [] if record.kept_after_end is not None else item_ids(record.input, record.output)
 
 
 def size_of_record(record: Record, ids: Sequence[str]) -> int:

@@ -22,7 +22,7 @@ from antiphon.store.records import Record
 from antiphon.store.sql import responses, sweeper
 from antiphon.store.sql.database import Database
 from antiphon.store.sql.file_schema import FILE_MIGRATIONS
-from antiphon.store.sql.item_index import item_keys
+from antiphon.store.sql.item_index import record_keys
 from antiphon.store.sql.operations import Change, LongRead, LongWrite, Many, Operation, Row, Wake
 from antiphon.store.sql.schema import MIGRATIONS, Migrations, note_oldest, pending
 from antiphon.store.sql.statements_for_one import SqliteOnly
@@ -48,7 +48,7 @@ CONNECTIONS = 10
 # Between two attempts to open the database, in seconds.
 RETRY_DELAY = 0.5
 # Takes one array for each column. Returns the ids that were written, without those that existed already.
-_TYPES = {"created_at": "bigint", "expires_at": "bigint", "background": "boolean"}
+_TYPES = {"created_at": "bigint", "expires_at": "bigint", "kept_after_end": "bigint", "background": "boolean"}
 _TYPES |= dict.fromkeys(("input", "output", "settings"), "bytea")
 _ARRAYS = ", ".join(f"${number}::{_TYPES.get(name, 'text')}[]" for number, name in enumerate(responses.FIELDS, 1))
 _INSERT = responses.INSERT.format(values=f"SELECT *, true FROM unnest({_ARRAYS})")
@@ -184,7 +184,7 @@ class PostgresDatabase:
         # Sorted, so that two gateways that write the same ids cannot deadlock.
         ordered = sorted(records, key=attrgetter("id"))
         rows = [_without_nul(responses.record_values(record)) for record in ordered]
-        keys = [item_keys(record.owner, record.input, record.output) for record in ordered]
+        keys = [record_keys(record) for record in ordered]
         items = [key for each in keys for key in each]
         holders = [row[0] for row, each in zip(rows, keys, strict=True) for _ in each]
         async with self._connection(self._timeouts.operation) as connection:

@@ -41,6 +41,9 @@ class Store(Protocol):
     store that cannot be reached, or that does not answer in time, raises StoreUnavailable; a write that failed in this way
     may have happened nevertheless.
 
+    A response with `kept_after_end` is not to be stored: it exists because it is made in the background. When it ends, it
+    expires so many seconds later. It is in no chain, its items cannot be found, and its deletion is not remembered.
+
     A lease is a number of seconds, measured by the clock of the store (for Postgres: of the server), so that gateways whose
     clocks differ agree about its end.
     """

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple, Protocol, Self
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.errors import InvalidRequest
 
@@ -39,6 +39,15 @@ class Record(Struct, frozen=True, kw_only=True):
     # The response object without its output.
     settings: bytes = b"{}"
     background: bool = False
+    # Of a background response that its client does not want stored: for how many seconds it can be read after its end. It
+    # cannot be continued, and its items cannot be found. None: of all others.
+    kept_after_end: int | None = None
+
+    def at_its_end(self, now: float) -> Self:
+        """As it is stored when it has ended."""
+        if self.kept_after_end is None:
+            return self
+        return structs.replace(self, expires_at=min(self.expires_at, int(now) + self.kept_after_end))
 
 
 class Link(Struct, frozen=True, gc=False):

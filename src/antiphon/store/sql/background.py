@@ -43,6 +43,11 @@ PAGE_ROWS = 64
 _APPEND = """
 INSERT INTO events (response, last, data) VALUES ($1, $2, {long})
 ON CONFLICT (response, last) DO UPDATE SET data = excluded.data"""
+# One that is not to be stored expires soon.
+_CANCEL = """
+UPDATE responses SET status = 'cancelled',
+    expires_at = CASE WHEN $2 + kept_after_end < expires_at THEN $2 + kept_after_end ELSE expires_at END
+WHERE id = $1"""
 # One row, as long as its attempt is the current one.
 _ROW = """response = $1 AND last = $2 AND EXISTS (
     SELECT 1 FROM responses r WHERE r.id = $1 AND r.attempt = $3 AND r.owner = $4 AND r.expires_at > $5)"""
@@ -164,7 +169,7 @@ def finish(
     if not (yield Statement(text, (record.id, record.owner, worker, attempt))):
         return False
     yield from conversations.append_and_unlock(record, items, now)
-    yield from responses.replace(record, output, now)
+    yield from responses.replace(record.at_its_end(now), output, now)
     yield from _append(record.id, events)
     return True
 
@@ -186,5 +191,5 @@ def cancel(owner: str, id: str, now: float) -> Operation[Cancellation]:
         yield Statement("UPDATE jobs SET cancel = true WHERE id = $1", (id,))
         return "asked"
     yield Statement("DELETE FROM jobs WHERE id = $1", (id,))
-    yield Statement("UPDATE responses SET status = 'cancelled' WHERE id = $1", (id,))
+    yield Statement(_CANCEL, (id, int(now)))
     return "cancelled"

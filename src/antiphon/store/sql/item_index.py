@@ -13,23 +13,23 @@ INDEXED_RESPONSES = 50
 READ_RESPONSES = 20
 
 ADD = "INSERT INTO response_items (item, response, written_at) VALUES ($1, $2, $3) ON CONFLICT (item, response) DO NOTHING"
-_FINISHED = f"status NOT IN ({', '.join(repr(status) for status in sorted(UNFINISHED))})"
+FINISHED = f"status NOT IN ({', '.join(repr(status) for status in sorted(UNFINISHED))})"
 _MARK = "UPDATE responses SET items_indexed = true WHERE id IN ({ids})"
 _UNINDEXED = f"""
 SELECT id, owner, created_at, input, output FROM responses
-WHERE NOT items_indexed AND {_FINISHED} ORDER BY owner, id LIMIT $1 FOR UPDATE SKIP LOCKED"""
+WHERE NOT items_indexed AND {FINISHED} ORDER BY owner, id LIMIT $1 FOR UPDATE SKIP LOCKED"""
 # Waits for gateways that are indexing the same responses: afterwards they are indexed.
 _UNINDEXED_OF_OWNER = f"""
 SELECT id, owner, created_at, input, output FROM responses
-WHERE NOT items_indexed AND {_FINISHED} AND owner = $2 ORDER BY id LIMIT $1 FOR UPDATE"""
-_HAS_UNINDEXED = f"SELECT 1 FROM responses WHERE NOT items_indexed AND {_FINISHED} AND owner = $1 LIMIT 1"
+WHERE NOT items_indexed AND {FINISHED} AND owner = $2 ORDER BY id LIMIT $1 FOR UPDATE"""
+_HAS_UNINDEXED = f"SELECT 1 FROM responses WHERE NOT items_indexed AND {FINISHED} AND owner = $1 LIMIT 1"
 # Of several responses with the same item, the one that was written last.
 _IN_RESPONSES = """
 SELECT item, response, written_at FROM (
     SELECT i.item, i.response, i.written_at,
         row_number() OVER (PARTITION BY i.item ORDER BY i.written_at DESC, i.response DESC) AS place
     FROM response_items i JOIN responses r ON r.id = i.response
-    WHERE i.item IN ({items}) AND r.owner = $1 AND r.expires_at > $2
+    WHERE i.item IN ({items}) AND r.owner = $1 AND r.expires_at > $2 AND r.kept_after_end IS NULL
 ) AS numbered WHERE place = 1"""
 _IN_CONVERSATIONS = """
 SELECT i.data, CASE WHEN i.written_at > c.created_at THEN i.written_at ELSE c.created_at END
@@ -44,9 +44,14 @@ class Found(NamedTuple):
 
 def add(record: Record, now: float) -> Operation[None]:
     """Index the items of a response that is written in the same transaction."""
-    rows: list[Row] = [(key, record.id, now) for key in item_keys(record.owner, record.input, record.output)]
+    rows: list[Row] = [(key, record.id, now) for key in record_keys(record)]
     if rows:
         yield Many(ADD, rows)
+
+
+def record_keys(record: Record) -> list[bytes]:
+    """The keys of its items. None, if it is not to be stored."""
+    return [] if record.kept_after_end is not None else item_keys(record.owner, record.input, record.output)
 
 
 def item_keys(owner: str, *lists: bytes) -> list[bytes]:

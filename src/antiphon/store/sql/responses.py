@@ -15,7 +15,8 @@ LONGEST_OUTPUT = 1024 * 1024
 
 FIELDS = Record.__struct_fields__
 COLUMNS = ", ".join(FIELDS)
-# A row that exists is not changed. Unfinished responses are not marked as indexed: an older gateway may finish them.
+# A row that exists is not changed. Unfinished responses are not marked as indexed: an older gateway may finish them. Those that
+# are not to be stored are: their items are never indexed.
 INSERT = f"INSERT INTO responses ({COLUMNS}, items_indexed) {{values}} ON CONFLICT (id) DO NOTHING"
 _PUT = INSERT.format(values=f"VALUES ({placeholders(1, len(FIELDS) + 1)})")
 _OUTPUT = FIELDS.index("output")
@@ -30,7 +31,7 @@ _SHORT_OUTPUT = f"CASE WHEN octet_length(output) <= {LONGEST_OUTPUT} THEN output
 _KEEP = """
 UPDATE responses SET expires_at = $1 WHERE id IN (
     SELECT id FROM responses
-    WHERE id IN ({ids}) AND owner = $2 AND expires_at > $3 AND expires_at < $1 ORDER BY id FOR UPDATE
+    WHERE id IN ({ids}) AND owner = $2 AND expires_at > $3 AND expires_at < $1 AND kept_after_end IS NULL ORDER BY id FOR UPDATE
 )"""
 _REMEMBER_DELETION = """
 INSERT INTO deleted_responses (id, owner, expires_at) VALUES ($1, $2, $3)
@@ -38,22 +39,23 @@ ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, expires_at = excluded.exp
 
 COUNT_DELETION = """
 INSERT INTO deletions (owner, number) VALUES ($1, 1) ON CONFLICT (owner) DO UPDATE SET number = deletions.number + 1"""
+_CONTINUED = "r.owner = $2 AND r.expires_at > $3 AND r.kept_after_end IS NULL"
 # The parent's parent comes from a subquery, not from a join, for which Postgres would read all responses at every link. A
 # parent that does not exist has no parent itself, and the last join drops it.
-_CHAIN = """
+_CHAIN = f"""
 WITH RECURSIVE links (id, parent, depth) AS (
-    SELECT id, parent, 1 FROM responses WHERE id = $1 AND owner = $2 AND expires_at > $3
+    SELECT r.id, r.parent, 1 FROM responses r WHERE r.id = $1 AND {_CONTINUED}
     UNION ALL
     SELECT
         parent,
-        (SELECT r.parent FROM responses r WHERE r.id = links.parent AND r.owner = $2 AND r.expires_at > $3),
+        (SELECT r.parent FROM responses r WHERE r.id = links.parent AND {_CONTINUED}),
         depth + 1
     FROM links WHERE parent IS NOT NULL AND depth < $4
 )
 SELECT r.id, r.status, r.input, r.output, r.parent, r.expires_at,
     (SELECT number FROM deletions WHERE owner = $2)
 FROM links JOIN responses r ON r.id = links.id
-WHERE r.owner = $2 AND r.expires_at > $3 ORDER BY links.depth DESC"""
+WHERE {_CONTINUED} ORDER BY links.depth DESC"""
 
 
 def record_values(record: Record) -> Row:
@@ -66,7 +68,8 @@ def row_to_record(row: Row) -> Record:
 
 
 def put(record: Record, now: float) -> Operation[None]:
-    changed = yield Change(_PUT, (*record_values(record), record.status not in UNFINISHED))
+    is_indexed = record.status not in UNFINISHED or record.kept_after_end is not None
+    changed = yield Change(_PUT, (*record_values(record), is_indexed))
     if not changed[0][0]:
         raise IdTaken(record.id)
     yield from item_index.add(record, now)
@@ -104,7 +107,7 @@ def exists(owner: str, id: str, now: float) -> Operation[bool]:
 
 
 def delete(owner: str, id: str, now: float) -> Operation[bool]:
-    text = "SELECT created_at, expires_at FROM responses WHERE id = $1 AND owner = $2 AND expires_at > $3"
+    text = "SELECT created_at, expires_at, kept_after_end FROM responses WHERE id = $1 AND owner = $2 AND expires_at > $3"
     lifetimes = yield Statement(text, (id, owner, int(now)))
     if not lifetimes:
         return False
@@ -113,8 +116,10 @@ def delete(owner: str, id: str, now: float) -> Operation[bool]:
     yield Statement("DELETE FROM events WHERE response = $1", (id,))
     yield Statement("DELETE FROM response_items WHERE response = $1", (id,))
     rows = yield Statement("DELETE FROM responses WHERE id = $1 RETURNING id", (id,))
-    yield Statement(_REMEMBER_DELETION, (id, owner, deletion_expires_at(lifetimes[0][0], lifetimes[0][1], now)))
-    yield Statement(COUNT_DELETION, (owner,))
+    created_at, expires_at, kept_after_end = lifetimes[0]
+    if kept_after_end is None:
+        yield Statement(_REMEMBER_DELETION, (id, owner, deletion_expires_at(created_at, expires_at, now)))
+        yield Statement(COUNT_DELETION, (owner,))
     yield Wake(id)
     return bool(rows)
 

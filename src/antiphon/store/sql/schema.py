@@ -121,6 +121,11 @@ MIGRATIONS: Migrations = (
         # The calls of tools that were begun and must not be made twice, each as a line of JSON.
         "ALTER TABLE jobs ADD COLUMN begun_calls text NOT NULL DEFAULT ''",
     ),
+    (
+        # Of responses that are not to be stored: the seconds for which they are kept after their end.
+        "ALTER TABLE responses ADD COLUMN kept_after_end bigint",
+        "CREATE INDEX responses_not_stored ON responses (kept_after_end) WHERE kept_after_end IS NOT NULL",
+    ),
 )
 
 

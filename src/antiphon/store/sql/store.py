@@ -196,7 +196,7 @@ class SqlStore:
         )
         finished = await self._database.write(finishing)
         # What is long is read again when it is continued.
-        if finished and output is None:
+        if finished and output is None and record.kept_after_end is None:
             self._recent.extend(record)
         return finished
 
@@ -245,6 +245,8 @@ class SqlStore:
 
     async def sweep(self) -> int:
         removed = 0
+        while await self._database.write(sweeper.expire_ended(self._now())):
+            pass
         for kind in sweeper.KINDS:
             swept = sweeper.Swept(0, more=True)
             while swept.more:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from antiphon.store.sql import responses
+from antiphon.store.sql import item_index, responses
 from antiphon.store.sql.operations import Operation, Row, Statement, placeholders
 
 # Limits of one transaction: rows that are swept, rows whose size is computed (with their children), children that are removed.
@@ -56,6 +56,12 @@ SELECT kind, id, owner FROM (
         WHERE expires_at > $1 AND held_until <= $3 ORDER BY expires_at LIMIT $2
     ) AS some_conversations
 ) AS oldest ORDER BY expires_at, id LIMIT $2"""
+# Responses that are not to be stored, and that a gateway ended which did not know about that.
+_EXPIRE_ENDED = f"""
+UPDATE responses SET expires_at = $1 + kept_after_end WHERE id IN (
+    SELECT id FROM responses WHERE kept_after_end >= 0 AND {item_index.FINISHED} AND expires_at > $1 + kept_after_end
+    LIMIT $2 FOR UPDATE SKIP LOCKED
+) RETURNING id"""
 # In the order of KINDS. The size of one row with its children.
 _SIZE_OF_ROW = (
     f"""
@@ -97,6 +103,12 @@ def expire_oldest(excess: int, now: float) -> Operation[Expired]:
     for owner in sorted({row[2] for row in chosen if row[0] == 0}):
         yield Statement(responses.COUNT_DELETION, (owner,))
     return Expired(len(chosen), size)
+
+
+def expire_ended(now: float) -> Operation[bool]:
+    """For responses that an older gateway ended. Returns whether there may be others."""
+    rows = yield Statement(_EXPIRE_ENDED, (int(now), SWEPT_ROWS))
+    return len(rows) == SWEPT_ROWS
 
 
 def sweep_some(kind: Kind, now: float) -> Operation[Swept]:
