@@ -15,6 +15,7 @@ from antiphon.core.knowledge import Model
 from antiphon.dialects import KNOWN, PLAIN
 from antiphon.engines.bodies import read_document
 from antiphon.errors import ApiError
+from antiphon.transport import CLOSE_CONNECTION
 from antiphon.wire import UNREADABLE
 
 DETECTION_TIMEOUT = aiohttp.ClientTimeout(total=5, sock_connect=2)
@@ -100,7 +101,8 @@ class EngineDocuments:
             method,
             self._root + path,
             data=body,
-            headers=self._headers,
+            # aiohttp tries a GET again whose connection was lost, and no POST: that gets a connection of its own.
+            headers=self._headers if body is None else {**self._headers, **CLOSE_CONNECTION},
             timeout=DETECTION_TIMEOUT,
             # The key is for this engine alone.
             allow_redirects=False,

@@ -24,6 +24,7 @@ from antiphon.engines.detection import LARGEST_DESCRIPTION, MODELS, EngineDocume
 from antiphon.engines.trace_context import trace_headers
 from antiphon.errors import ApiError, EngineDisagrees, EngineError, EngineStalled, EngineUnavailable
 from antiphon.transport import (
+    CLOSE_CONNECTION,
     Answer,
     Endpoint,
     EndpointOptions,
@@ -40,8 +41,6 @@ from antiphon.wire.chat import ChatRequest
 # A longer Retry-After of an engine is not waited for here, but passed on to the client.
 LONGEST_RETRY_WAIT = 5.0
 RETRIED = frozenset({408, 429, 502, 503, 504})
-# For an engine that announces to keep a connection, and closes it after each stream: the next request would run into that.
-CLOSE_CONNECTION = {"Connection": "close"}
 # How long the end of a stream may take, in seconds, before its connection is closed instead of kept.
 TAIL = 0.25
 
@@ -63,6 +62,9 @@ FOREIGN: tuple[tuple[type[Exception], type[EngineError], str], ...] = (
     (RuntimeError, EngineError, "The connection to the engine was cut."),
 )
 FOREIGN_KINDS = (aiohttp.ClientError, OSError, ValueError, RuntimeError)
+# A connection that was lost before a byte of the answer came, as aiohttp raises it; and one that was never made.
+LOST = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, aiohttp.ClientConnectionResetError)
+NEVER_MADE = aiohttp.ClientConnectorError
 # Those of them that no other attempt can do anything about.
 FUTILE = (aiohttp.InvalidURL, TooLarge)
 
@@ -201,6 +203,8 @@ class Engine:
         self.when_found: Callable[[Engine], Awaitable[None]] = _nothing_to_ask
         # Called before a request for this model is made for it. What it returns has to be awaited first.
         self.when_asked_for: Callable[[Engine, str], Awaitable[object] | None] = lambda engine, model: None
+        # Called before a request with tools is sent to this model, if a probe is about to show whether it sees them. The same.
+        self.when_offered_tools: Callable[[Engine, str], Awaitable[object] | None] = lambda engine, model: None
         # A server answers there, but cannot be used: the reason, as the rest of a sentence.
         self.unusable: str | None = None
         # No server answers there: the reason, in a few words.
@@ -373,22 +377,31 @@ class Engine:
         return transport_of(self._session).open_endpoint(self._session, chosen)
 
     async def post(self, path: str, body: bytes, headers: Mapping[str, str] = NO_ROUTING) -> aiohttp.ClientResponse:
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._options.connect_timeout)
+        """Waits for the head of the answer. Tried once more, on a new connection, if the first one is lost before a byte of the
+        answer comes: most likely it was kept, and the engine had closed it before it got this request."""
         if not self.dialect.keeps_connections:
             headers = {**CLOSE_CONNECTION, **headers}
         async with ours(self.root), asyncio.timeout(self._options.first_byte_timeout):
-            answer = await self._session.post(
-                self.root + path,
-                data=body,
-                headers={**self._headers, **trace_headers(), **headers},
-                timeout=timeout,
-                allow_redirects=False,
-                server_hostname=self.server_name,
-            )
+            try:
+                answer = await self._try_post(path, body, headers)
+            except LOST as lost:
+                if self._options.retries < 1 or not _came_before_answer(lost):
+                    raise
+                answer = await self._try_post(path, body, {**headers, **CLOSE_CONNECTION})
         if is_redirect(answer.status):
             answer.close()
             raise redirect_to_error(self.root, answer)
         return answer
+
+    async def _try_post(self, path: str, body: bytes, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
+        return await self._session.post(
+            self.root + path,
+            data=body,
+            headers={**self._headers, **trace_headers(), **headers},
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._options.connect_timeout),
+            allow_redirects=False,
+            server_hostname=self.server_name,
+        )
 
     async def pieces(self, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         """The body of an answer to `post`, as it comes."""
@@ -415,6 +428,12 @@ class Engine:
             return len(tokens) if isinstance(tokens, list) else None
         except (ApiError, *UNREADABLE):
             return None
+
+
+def _came_before_answer(lost: Exception) -> bool:
+    """Not if the connection was never made, or if the beginning of an answer has come, which aiohttp puts into its error."""
+    is_begun = isinstance(lost, aiohttp.ServerDisconnectedError) and not isinstance(lost.message, str)
+    return not is_begun and not isinstance(lost, NEVER_MADE)
 
 
 def _back_off(attempt: int) -> float:

@@ -2,7 +2,7 @@
 
 Two implementations do the same: `fast` asks engines by a client of its own, which pushes their answers, and writes events
 straight to the sockets; `plain` uses aiohttp's public API only. `make_session` chooses, and everything else follows the
-session. Both share the connections of clients (`connections`).
+session. Both share the connections of clients (`connections`), and those of aiohttp to engines (`connector`).
 """
 
 from antiphon.transport.choice import choose, make_session, transport_of
@@ -19,6 +19,7 @@ from antiphon.transport.connections import (
     cut_off,
     reads_whole,
 )
+from antiphon.transport.connector import CLOSE_CONNECTION
 from antiphon.transport.interfaces import (
     Answer,
     Body,
@@ -37,6 +38,7 @@ from antiphon.transport.websocket import Socket
 
 __all__ = [
     "BACKLOG",
+    "CLOSE_CONNECTION",
     "LINGER",
     "Answer",
     "AnswerError",

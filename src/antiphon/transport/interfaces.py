@@ -9,6 +9,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from antiphon.transport.connections import WrapServer
+from antiphon.transport.connector import EngineConnector
 from antiphon.transport.websocket import Socket
 
 # Above this many buffered bytes the engine should pause. It is asyncio's own limit for a socket.
@@ -136,7 +137,7 @@ class Transport(Struct, frozen=True):
     """One implementation. The streams are context managers: leaving one sends what is left, or drops it after an error."""
 
     name: str
-    connector: type[aiohttp.TCPConnector]
+    connector: type[EngineConnector]
     open_endpoint: Callable[[aiohttp.ClientSession, EndpointOptions], Endpoint]
     open_events: Callable[[web.Request, web.StreamResponse], AbstractAsyncContextManager[EventStream]]
     open_messages: Callable[[web.Request, Socket], AbstractAsyncContextManager[MessageStream]]

@@ -18,9 +18,10 @@ from antiphon.core.think_tags import Start
 from antiphon.engines.bodies import read_document, read_error
 from antiphon.engines.detection import NO_SUCH_ROUTE, follow
 from antiphon.engines.probes.findings import Failed, NoAnswer, Unparsed
-from antiphon.engines.probes.questions import HELLO
-from antiphon.engines.upstream import CLOSE_CONNECTION, RETRIED, Engine, ours
+from antiphon.engines.probes.questions import HELLO, LONG_MESSAGE, SHORT_MESSAGE
+from antiphon.engines.upstream import RETRIED, Engine, ours
 from antiphon.errors import ApiError, ContextLengthExceeded, EngineUnavailable, InvalidRequest
+from antiphon.transport import CLOSE_CONNECTION
 from antiphon.wire import UNREADABLE
 from antiphon.wire.chat import Chunk, DeltaChunk
 from antiphon.wire.responses import Usage
@@ -31,6 +32,7 @@ TIME_LIMIT = 60.0
 RENDER_TIME_LIMIT = 5.0
 # After so many requests without an answer no more are sent.
 MOST_UNANSWERED = 3
+CHAT = "/v1/chat/completions"
 DONE = b"[DONE]"
 LONGEST_REASON = 160
 # What an engine answers that is busy, starting, or broken for the moment.
@@ -234,30 +236,50 @@ class ProbeClient:
         return isinstance(answer, Answer) and bool(answer.reasoning) and not answer.text.strip() and not answer.calls
 
     async def _chat(self, fields: Body, tokens: int, stop_when: Condition | None) -> Answer | Rejection:
-        body: Body = {"model": self.model, "messages": HELLO, "temperature": 0, "stream": True, **self._options}
-        body = {**self.dialect.extra, **body, self.dialect.max_tokens_member: tokens, **fields}
-        request = msgspec.json.encode({name: value for name, value in body.items() if value is not None})
+        request = self._request(fields, tokens)
         if request not in self._answers:
-            self._answers[request] = await self._send("/v1/chat/completions", request, stop_when)
+            self._answers[request] = await self._send(request, stop_when)
         return self._answers[request]
 
-    async def _send(self, path: str, body: bytes, stop_when: Condition | None) -> Answer | Rejection:
+    def _request(self, fields: Body, tokens: int) -> bytes:
+        body: Body = {"model": self.model, "messages": HELLO, "temperature": 0, "stream": True, **self._options}
+        body = {**self.dialect.extra, **body, self.dialect.max_tokens_member: tokens, **fields}
+        return msgspec.json.encode({name: value for name, value in body.items() if value is not None})
+
+    async def _send(self, request: bytes, stop_when: Condition | None) -> Answer | Rejection:
         if self._unanswered >= MOST_UNANSWERED:
             raise NoAnswer("the engine has stopped answering")
         await self._wait_until_idle()
         self._unanswered += 1
         try:
-            async with asyncio.timeout(self._time_limit), ours(self.engine.root):
-                answer = await self._read(await self.engine.post(path, body, CLOSE_CONNECTION), stop_when)
+            answer = await self._post(request, stop_when)
         except TimeoutError:
             raise NoAnswer(f"no answer within {counted(self._time_limit, 'second')}") from None
         except ApiError as error:
+            if await self._answers_another(request):
+                self._unanswered -= 1
             raise NoAnswer(error.message) from None
         except Unparsed:
             self._unanswered -= 1
             raise
         self._unanswered -= 1
         return answer
+
+    async def _post(self, request: bytes, stop_when: Condition | None = None) -> Answer | Rejection:
+        async with asyncio.timeout(self._time_limit), ours(self.engine.root):
+            return await self._read(await self.engine.post(CHAT, request, CLOSE_CONNECTION), stop_when)
+
+    async def _answers_another(self, lost: bytes) -> bool:
+        """Whether the engine answers a plain request, after one whose connection was lost. Then it has not stopped answering,
+        and the other probes are worth their while."""
+        plain = self._request({}, 1)
+        if plain == lost:
+            return False
+        try:
+            await self._post(plain)
+        except (TimeoutError, ApiError, NoAnswer):
+            return False
+        return True
 
     async def _read(self, response: aiohttp.ClientResponse, stop_when: Condition | None) -> Answer | Rejection:
         try:
@@ -356,6 +378,16 @@ class ProbeClient:
         if await self.renders():
             prompt = await self.rendered_prompt(**long)
             return None if prompt is None else mark in prompt
+        is_longer = await self._is_longer(long, short)
+        return is_longer if is_longer is not False or await self.counts_text() else None
+
+    async def counts_text(self) -> bool:
+        """Whether the engine counts the tokens of a prompt at all. Some servers report the same number for every one, which
+        says nothing about what gets into it."""
+        return await self._is_longer(LONG_MESSAGE, SHORT_MESSAGE) is True
+
+    async def _is_longer(self, long: Body, short: Body) -> bool | None:
+        """None: it is not known."""
         counts = [
             answer.usage.input_tokens
             for answer in (await self.ask_twice(**long), await self.ask_twice(**short))

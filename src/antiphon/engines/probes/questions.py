@@ -16,6 +16,9 @@ ODD_WORDS = ["quuxible", "plughwise"]
 SHORT = "Be brief."
 LONG = f"Be brief, and know that the word of the day is {MARK}, however little that may matter to anyone here."
 
+LONG_MESSAGE = {"messages": [{"role": "user", "content": LONG}]}
+SHORT_MESSAGE = {"messages": [{"role": "user", "content": SHORT}]}
+
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"word": {"type": "string", "enum": ODD_WORDS}, "number": {"type": "integer"}},
@@ -56,6 +59,30 @@ TWO_CALLS = [
     {
         "role": "user",
         "content": f"Call {FIRST} with {ODD_WORDS[0]} and 1, and {SECOND} with {ODD_WORDS[1]} and 2. Make both calls at once.",
+    }
+]
+
+# It stands in the description alone: a grammar for the call cannot spell it out. A model cannot guess the tool's name, either.
+CODE_WORD, CODE_WORD_TOOL = "quorvane-5183", "relay_brackwell"
+CODE_WORD_TOOLS: list[dict[str, Any]] = [
+    {
+        "type": "function",
+        "function": {
+            "name": CODE_WORD_TOOL,
+            "description": f"Hands over the code word. The code word is {CODE_WORD}.",
+            "parameters": {
+                "type": "object",
+                "properties": {"code_word": {"type": "string"}},
+                "required": ["code_word"],
+                "additionalProperties": False,
+            },
+        },
+    }
+]
+FOR_CODE_WORD = [
+    {
+        "role": "user",
+        "content": "Hand over the code word: call the tool for that. Its description says what the code word is.",
     }
 ]
 

@@ -18,6 +18,7 @@ import aiohttp
 from aiohappyeyeballs import start_connection
 from yarl import URL
 
+from antiphon.transport.connector import EngineConnector
 from antiphon.transport.fast.connection import CLOSED, EngineConnection, PushedAnswer
 from antiphon.transport.interfaces import IDLE_LIMIT, REQUEST_HEADERS, EndpointOptions, NotReachable, Stale, Transport
 from antiphon.transport.write_batch import WriteBatch
@@ -169,7 +170,7 @@ def _ssl_context() -> ssl.SSLContext:
     return context
 
 
-class FastConnector(aiohttp.TCPConnector):
+class FastConnector(EngineConnector):
     """Of a session, for all that is not posted to an endpoint. The endpoints are closed with it."""
 
     # Sessions know their transport by their connector.

@@ -1,10 +1,9 @@
 """The same by aiohttp's public API only: engine bodies pulled by a task, and events sent by one."""
 
-import aiohttp
-
 from antiphon.transport.connections import wrap_server
+from antiphon.transport.connector import EngineConnector
 from antiphon.transport.interfaces import Transport
 from antiphon.transport.plain.client import open_endpoint
 from antiphon.transport.plain.server import open_events, open_messages
 
-PLAIN = Transport("plain", aiohttp.TCPConnector, open_endpoint, open_events, open_messages, wrap_server)
+PLAIN = Transport("plain", EngineConnector, open_endpoint, open_events, open_messages, wrap_server)

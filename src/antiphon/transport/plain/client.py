@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import aiohttp
 
+from antiphon.transport.connector import CLOSE_CONNECTION
 from antiphon.transport.interfaces import NO_RECEIVER, EndpointOptions, NotHttp, Receiver
 
 # Seconds without a byte after which it is looked whether there is a connection at all.
@@ -100,7 +101,7 @@ class PlainEndpoint:
 
     async def post(self, body: bytes, headers: Mapping[str, str], *, keep: bool = True) -> PulledAnswer:
         options = self._options
-        closing = {} if keep else {"Connection": "close"}
+        closing = {} if keep else CLOSE_CONNECTION
         async with asyncio.timeout(options.first_byte_timeout):
             answer = await self._session.post(
                 options.url,
