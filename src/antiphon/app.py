@@ -1,6 +1,7 @@
 """The application: routes, middlewares, engines, and how it is started and stopped."""
 
 import asyncio
+import math
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -288,6 +289,7 @@ def _make_gateway(
         Equipment(timeouts, WriteBatch(), checker, extensions.tools, settings.tool_timeout, files),
         admission,
         retention=int(settings.retention_days * DAY),
+        unstored_retention=math.ceil(settings.unstored_retention),
         owners=Owners(store, earlier_owners(settings)),
         make_sealer=partial(make_sealer, load_key(settings.seal_key, data_directory(settings))),
         observers=[*([recordings.observe] if recordings is not None else ()), *extensions.observers],

@@ -24,12 +24,14 @@
         ├── OutOfTime             504   the whole response took too long
         ├── EngineDisagrees       502   it answered, but not as Chat Completions
         └── AnswerInvalid         502   the model did not do what the request requires, in two attempts
+            └── NotConstrained    502   what was streamed breaks its schema: the next answer is checked before it is shown
 
 `status` and `kind` are the HTTP answer, in which `x-should-retry: false` says that `may_pass` is false: then there is no
 `Retry-After` either. `event_code` is the code inside a `response.failed`, by which Codex decides whether to retry.
 """
 
 import math
+from collections.abc import Collection
 from typing import ClassVar
 
 from msgspec import Struct
@@ -112,6 +114,11 @@ class ApiError(Exception):
             headers["Retry-After"] = seconds_to_header(self.retry_after)
         return headers
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """Of an HTTP answer."""
+        return self.retry_headers
+
     def envelope(self) -> dict[str, dict[str, str | None]]:
         return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
 
@@ -150,6 +157,14 @@ class MethodNotAllowed(ApiError):
     status = 405
     kind = "invalid_request_error"
     default_code = "method_not_allowed"
+
+    def __init__(self, message: str, allowed: Collection[str]) -> None:
+        super().__init__(message)
+        self._allowed = allowed
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Allow": ", ".join(sorted(self._allowed)), **super().headers}
 
 
 class RequestTimeout(ApiError):
@@ -259,3 +274,14 @@ class EngineDisagrees(EngineError):
 class AnswerInvalid(EngineError):
     default_code = "answer_invalid"
     may_pass = False
+    # This model answers this prompt no better another time. Codex repeats a request for all other codes of OpenAI's list but
+    # those about policies.
+    event_code = "invalid_prompt"
+
+
+class NotConstrained(AnswerInvalid):
+    """The engine is known from then on, so another attempt differs: it is repaired, or asked for again."""
+
+    default_code = "schema_not_kept"
+    may_pass = True
+    event_code = "server_error"

@@ -202,6 +202,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     # Seconds that a background response waits for the lock of its conversation, or for an engine or a store that is down,
     # before it fails.
     background_patience: Seconds = 600.0
+    # Seconds for which a background response with `store: false` can be read after its end. Then all of it is deleted.
+    unstored_retention: Seconds = 600.0
 
     # ---- limits, of each gateway for itself, over all of its worker processes ----
 

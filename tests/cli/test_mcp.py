@@ -70,7 +70,7 @@ async def test_a_program_can_read_the_answers(tmp_path: Path) -> None:
         "name": "echo",
         "input_schema": {"type": "object"},
         "description": "Does echo.",
-        "annotations": {"readOnlyHint": True},
+        "annotations": {"readOnlyHint": True, "read_only": True},
     }
     assert found["local"]["protocol"] == "2025-06-18"
     assert found["broken"]["error"]["message"] == "The command no-such-command was not found."

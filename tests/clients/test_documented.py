@@ -27,8 +27,9 @@ PYTHON = {
     "Strands": "openai2",
     "LlamaIndex": "openai2",
     "Haystack": "openai3",
+    "Inspect": "inspect",
 }
-NODE = ["openai (Node)", "OpenAI Agents SDK (Node)", "Vercel's AI SDK", "LangChain (Node)"]
+NODE = ["openai (Node)", "OpenAI Agents SDK (Node)", "Vercel's AI SDK", "Mastra", "LangChain (Node)"]
 CONFIGURED = ["opencode", "Copilot CLI", "llm"]
 
 
@@ -46,10 +47,17 @@ def check(done: Run, engine: MockEngine) -> None:
     assert "Name a colour." in str(engine.last["messages"])
 
 
-@pytest.mark.parametrize("section", PYTHON)
-async def test_a_program_in_python(section: str, gateway: GatewayUnderTest, engine: MockEngine, tmp_path: Path) -> None:
+@pytest.fixture
+def python(section: str) -> str:
+    """The interpreter for a section. A fixture, because the time of the installation does not count for the test."""
     environment = PYTHON[section]
-    python = str(python_environment(environment)) if environment else sys.executable
+    return str(python_environment(environment)) if environment else sys.executable
+
+
+@pytest.mark.parametrize("section", PYTHON)
+async def test_a_program_in_python(
+    section: str, python: str, gateway: GatewayUnderTest, engine: MockEngine, tmp_path: Path
+) -> None:
     check(await run([python, "-c", block(section, gateway)], tmp_path), engine)
 
 

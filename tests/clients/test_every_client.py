@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from support.bad_mcp_server import BadMcpServer
 from support.client_conversations import (
     BROKEN,
     CUT_OFF,
@@ -133,6 +134,43 @@ async def test_a_patch_is_applied(client: Player, gateway: GatewayUnderTest, eng
     called, result = messages(engine.last)[1:]
     assert called["tool_calls"][0]["function"] == {"name": "apply_patch", "arguments": patch}
     assert result["content"] == "create_file new.txt"
+
+
+# ---- MCP servers that the gateway connects to ------------------------------------------------------------------------
+
+ECHO = answer(call("bad__echo", '{"a": 1}', id="a"), finish="tool_calls")
+DENIED = "The user did not approve this call, so it was not made."
+
+
+@each("hosted_servers")
+async def test_a_hosted_server_is_called_if_its_calls_need_no_approval_or_have_it(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: Scenario
+) -> None:
+    engine.will(ECHO, text("Done."))
+    async with BadMcpServer() as server:
+        assert await client.play(scenario.name, gateway, server=f"{server.url}/mcp") == scenario.seen
+    assert server.tools.called == ["echo"]
+    assert messages(engine.last)[-1]["content"] == '{"a": 1}'
+
+
+@each("denied_servers")
+async def test_a_hosted_server_is_not_called_where_the_call_is_denied(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: Scenario
+) -> None:
+    engine.will(ECHO, text("Done."))
+    async with BadMcpServer() as server:
+        assert await client.play(scenario.name, gateway, server=f"{server.url}/mcp") == scenario.seen
+    assert server.tools.called == []
+    assert messages(engine.last)[-1]["content"] == DENIED
+
+
+@each("failing_servers")
+async def test_a_hosted_server_without_a_list_is_an_error(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: Scenario
+) -> None:
+    async with BadMcpServer("list_error") as server:
+        assert await client.play(scenario.name, gateway, server=f"{server.url}/mcp") == scenario.seen
+    assert engine.requests == []
 
 
 # ---- turns -----------------------------------------------------------------------------------------------------------

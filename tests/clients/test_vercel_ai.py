@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+from support.bad_mcp_server import BadMcpServer
 from support.client_conversations import PERSON, SCHEMA_OF_PERSON, messages, schema_of, user
 from support.clients import Player
 from support.engine import MockEngine, answer, call, text
@@ -48,3 +50,42 @@ async def test_an_object_is_streamed(client: Player, gateway: GatewayUnderTest, 
     assert seen["object"] == {"name": "Ada", "age": 36}
     assert seen["partial"][-1] == {"name": "Ada", "age": 36}
     assert schema_of(engine.last) == SCHEMA_OF_PERSON
+
+
+# ---- MCP servers that the gateway connects to ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("client", ["vercel_ai", "vercel_ai_6"], indirect=True)
+@pytest.mark.parametrize("scenario", ["mcp", "mcpStreamed"])
+async def test_the_error_of_a_hosted_server_is_shown(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: str
+) -> None:
+    engine.will(answer(call("bad__tool_error", "{}"), finish="tool_calls"), text("Full."))
+    async with BadMcpServer() as server:
+        seen = await client.play(scenario, gateway, server=f"{server.url}/mcp")
+    assert seen["text"] == "Full."
+    content = [{"type": "text", "text": "The disk is full."}]
+    assert seen["results"][0]["error"] == {"type": "mcp_tool_execution_error", "content": content}
+
+
+@pytest.mark.parametrize("client", ["vercel_ai", "vercel_ai_6"], indirect=True)
+@pytest.mark.parametrize("scenario", ["mcpTwoTurns", "mcpTwoTurnsStreamed"])
+async def test_the_next_turn_has_the_call_of_a_hosted_server(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: str
+) -> None:
+    engine.will(answer(call("bad__echo", '{"a": 1}'), finish="tool_calls"), text("Done."), text("You are welcome."))
+    async with BadMcpServer() as server:
+        assert await client.play(scenario, gateway, server=f"{server.url}/mcp") == "You are welcome."
+    assert [each["content"] for each in messages(engine.last)] == ["Echo it", "", '{"a": 1}', "Done.", "Thanks"]
+
+
+@pytest.mark.parametrize("client", ["vercel_ai", "vercel_ai_6", "mastra"], indirect=True)
+@pytest.mark.parametrize("scenario", ["mcp", "mcpStreamed"])
+async def test_the_tools_of_a_hosted_server_need_no_description(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: str
+) -> None:
+    engine.will(text("Nothing to do."))
+    async with BadMcpServer("pages") as server:
+        seen = await client.play(scenario, gateway, server=f"{server.url}/mcp")
+    assert seen == {"text": "Nothing to do.", "calls": [], "results": []}
+    assert [tool["function"]["name"] for tool in engine.last["tools"]] == ["bad__tool_0", "bad__tool_1", "bad__tool_2"]

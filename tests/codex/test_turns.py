@@ -86,3 +86,16 @@ async def test_the_answer_has_the_shape_that_was_asked_for(codex: Codex, engine:
     for body in engine.requests:
         assert body["response_format"]["type"] == "json_schema"
         assert body["response_format"]["json_schema"]["schema"] == SCHEMA
+
+
+async def test_an_answer_that_never_has_the_shape_is_not_asked_for_again_and_again(
+    codex: Codex, engine: MockEngine, tmp_path: Path
+) -> None:
+    file = tmp_path / "schema.json"
+    file.write_bytes(msgspec.json.encode(SCHEMA))
+    engine.otherwise = lambda body: text("There are none.")
+    run = await codex.run("--output-schema", str(file), "How many files are there?")
+    assert run.code != 0
+    assert "The model gave no valid answer in two attempts" in run.output
+    assert "Reconnecting" not in run.output
+    assert len(engine.requests) == 2, "the answer, and its repair"

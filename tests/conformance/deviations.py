@@ -31,6 +31,30 @@ UNDESCRIBED = {
     "response.dice_call.completed": "The tool of the tests' own extension.",
 }
 
+# Events that OpenAI's servers send and Antiphon does not, though it has their items.
+NOT_SENT = {
+    "apply_patch_call_operation_diff.delta": "Only recordings have it, neither the document nor the SDK. The AI SDK uses "
+    "it; `responses.stream()` of openai-node throws at it (6.49 to 7.55). The whole patch is in `output_item.done`.",
+    "apply_patch_call_operation_diff.done": "As its delta.",
+    "image_generation_call.partial_image": "Tools that make images here have no partial ones.",
+}
+
+# Orders of an item's events that no recording has, and why they are right.
+ALSO_SENT: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    (
+        "reasoning",
+        ("content_part.added", "reasoning_text.delta", "reasoning_text.done", "content_part.done"),
+        "Declared by the document; recorded models show no raw thoughts.",
+    ),
+    (
+        "message",
+        ("content_part.added", "refusal.delta", "refusal.done", "content_part.done"),
+        "Declared by the document; no recorded model refused.",
+    ),
+    ("compaction", ("compaction.compacting",), "Declared by the SDK."),
+    ("shell_call", (), "The model wrote no command."),
+)
+
 OPENAI, OPEN = "openai", "open_responses"
 RESPONSE = r"(response\.)?"
 
@@ -135,4 +159,80 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "Files are uploaded for evals, too; the file object of the document and of the SDK has no such purpose.",
         values=("evals",),
     ),
+    Deviation(
+        OPENAI,
+        RESPONSE + "user",
+        "OpenAI sends null where the request has no user; the document has no null.",
+        values=(None,),
+    ),
+    Deviation(
+        OPENAI,
+        "item",
+        "OpenAI adds the item of an image without a result; the document requires the member.",
+        message='"result" is a required property',
+        member="status",
+        values=("in_progress",),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class MemberDeviation:
+    """A difference from what OpenAI's servers send (`members.py`)."""
+
+    # "null", "missing" or "extra".
+    kind: str
+    # Each matches the whole name.
+    object: str
+    members: str
+    reason: str
+
+    def covers(self, kind: str, object: str, member: str) -> bool:
+        return self.kind == kind and bool(re.fullmatch(self.object, object) and re.fullmatch(self.members, member))
+
+
+ENDED = " in (done|response)"
+MEMBER_DEVIATIONS: tuple[MemberDeviation, ...] = (
+    MemberDeviation("extra", "response", "antiphon_notices", "What was changed or left out; OpenAI has nothing like it."),
+    MemberDeviation(
+        "extra", "response", "output_text", "The text as a whole, for clients that are no SDK. SDKs make it themselves."
+    ),
+    MemberDeviation("extra", "response", "conversation", "Declared by the document; no recorded request had one."),
+    MemberDeviation(
+        "null", r"response\.reasoning", "effort", "The request has none; recorded models have a default of their own."
+    ),
+    MemberDeviation(
+        "missing", r"response\..*\.delta", "obfuscation", "Sent where `stream_options.include_obfuscation` asks for it."
+    ),
+    MemberDeviation("extra", r"response\.function_call_arguments\.done", "name", "Required by the document."),
+    MemberDeviation("extra", "reasoning in .*", "status", "Declared by the document."),
+    MemberDeviation(
+        "null", "code_interpreter_call" + ENDED, "outputs", "The request does not include them; recorded requests did."
+    ),
+    MemberDeviation("extra", "web_search_call in added", "action", "Required by the document and by the SDK's types."),
+    MemberDeviation("extra", "search" + ENDED, "queries", "Declared by the document."),
+    MemberDeviation("missing", "search" + ENDED, "sources", "The request does not include them; recorded requests did."),
+    MemberDeviation("extra", "web_search_call" + ENDED, "results", "Where the request includes them; no recorded request did."),
+    MemberDeviation("null", "mcp_call" + ENDED, "output", "The call failed; no recorded call did."),
+    MemberDeviation(
+        "extra", "mcp_list_tools" + ENDED, "error", "The server could not be asked; recorded servers all answered."
+    ),
+    MemberDeviation(
+        "missing", r"mcp_list_tools\.tools in .*", "description", "The server has none. Some clients accept no null."
+    ),
+    MemberDeviation("extra", r"mcp_list_tools\.tools\.annotations in .*", ".*", "The server's own annotations."),
+    MemberDeviation("null", "image_generation_call" + ENDED, "result", "There is no image; `error` says why."),
+    MemberDeviation("extra", "image_generation_call" + ENDED, "error", "Why there is no image; no recorded call failed."),
+    MemberDeviation("extra", "image_generation_call" + ENDED, "action", "Declared by the document."),
+    MemberDeviation(
+        "missing",
+        "image_generation_call" + ENDED,
+        "background|output_format|quality|revised_prompt|size",
+        "There is no image, or the tool that made it does not say.",
+    ),
+    MemberDeviation("extra", "exec" + ENDED, "timeout_ms|user", "Declared by the document, and written by the model."),
+    MemberDeviation("null", "function in .*", "description|parameters|strict", "The tool that was found has none."),
+    MemberDeviation("null", "invalid_request_error", "param", "The error is about no field, or about several."),
+    MemberDeviation("extra", "error", "status", "A WebSocket's own form of an error."),
+    MemberDeviation("missing", "error", "sequence_number", "A WebSocket's own form of an error."),
 )

@@ -1,6 +1,7 @@
 """The hooks of the test run: a test fails for what its gateway emitted, and the run for a row that its tests did not show."""
 
 from collections.abc import Generator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,18 @@ FAULTS = pytest.StashKey[list[str]]()
 FAULTS_KEY = "conformance"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--keep-emitted",
+        metavar="FOLDER",
+        type=Path,
+        help="write what the gateways of the tests emit to files, one object a line",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[FAULTS] = []
+    RECORDER.folder = config.getoption("keep_emitted")
     listen()
 
 

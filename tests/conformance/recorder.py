@@ -5,15 +5,18 @@ and writes them, and events where they are encoded: also those of an exchange wi
 an encoded template; the template is what is seen, once per stream.
 """
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from aiohttp import WSMsgType, web
-from conformance.deviations import UNDESCRIBED
+from conformance.deviations import MEMBER_DEVIATIONS, UNDESCRIBED
+from conformance.members import differences
 from conformance.validators import JSON, Document, Schema, documents
 
 from antiphon.core import sse
@@ -37,6 +40,8 @@ class Recorder:
         self.seen: defaultdict[str, set[Seen]] = defaultdict(set)
         self.passed: set[str] = set()
         self.violations: list[str] = []
+        # Where what was emitted is kept, if anybody wants to look at it.
+        self.folder: Path | None = None
         # Encoded values that were valid: many tests emit the same ones.
         self._valid: set[int] = set()
         # The names of the fields of the form that is being read.
@@ -104,9 +109,18 @@ class Recorder:
         if digest in self._valid:
             return
         found = [str(wrong) for document, schema in schemas if schema for wrong in document.violations(value, schema)]
+        found += [str(each) for each in differences(value) if not any(known.covers(*each) for known in MEMBER_DEVIATIONS)]
         self.violations += found
+        if self.folder is not None:
+            self._keep(data)
         if not found:
             self._valid.add(digest)
+
+    def _keep(self, data: bytes) -> None:
+        assert self.folder is not None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / f"{os.getpid()}.jsonl").open("ab") as kept:
+            kept.write(data + b"\n")
 
     def output(self, items: Iterable[Body]) -> None:
         self.seen[self.test].update(("output item", str(item.get("type"))) for item in items)

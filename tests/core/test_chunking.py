@@ -45,6 +45,10 @@ def test_chunks_are_the_text_without_the_space_around(text: str, chunking: Chunk
     assert bool(made) is bool(text.strip())
 
 
+def test_a_letter_that_is_not_divided_does_not_end_two_chunks_in_one_place() -> None:
+    assert list(spans("00000\x80\u200d", Chunking(2, 1))) == [(0, 5), (1, 6), (3, 7)]
+
+
 def test_a_short_text_is_one_chunk() -> None:
     assert chunks("  Hello.\n", Chunking()) == ["Hello."]
     assert chunks("", Chunking()) == []

@@ -93,7 +93,9 @@ def test_arguments_that_nearly_follow_their_schema_are_repaired() -> None:
 def test_an_answer_that_stays_wrong_fails() -> None:
     events = run_answers({"tools": [STRICT]}, answer(call("f", '{"n": "x"}')), answer(call("f", "{}")))
     assert events[-1]["type"] == "response.failed"
-    assert "in two attempts" in events[-1]["response"]["error"]["message"]
+    error = events[-1]["response"]["error"]
+    assert "in two attempts" in error["message"]
+    assert error["code"] == "invalid_prompt"
 
 
 def test_a_refusal_teaches_a_lesson_that_lasts() -> None:

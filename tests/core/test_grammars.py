@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from antiphon.core.grammars import Unreadable, complaint, complaint_about, repair
+from antiphon.core.check_work import MALFORMED
+from antiphon.core.grammars import Unreadable, check_definition, complaint, repair
 from antiphon.core.tools import Grammar
 
 # In the manner of Codex's apply_patch, with a terminal that may be empty.
@@ -74,14 +75,69 @@ def test_a_number_in_a_fence_is_taken_out_of_it() -> None:
     ],
 )
 def test_a_grammar_that_cannot_be_compiled_says_why(grammar: Grammar) -> None:
-    assert complaint_about(grammar)
+    assert check_definition(grammar).complaint
     with pytest.raises(Unreadable):
         complaint(grammar, "anything")
 
 
+@pytest.mark.parametrize(
+    ("syntax", "definition"),
+    [
+        ("lark", "start: ("),
+        ("lark", 'start: "a" )'),
+        ("lark", 'start: "a'),
+        ("lark", "hello world"),
+        ("lark", "start = a"),
+        ("lark", 'start: x\nx: "y" ]'),
+        ("lark", 'start: "a" ? ? ?'),
+        ("lark", '# "a" & b\nstart: "<@{~" (  // a-b'),
+        ("regex", "("),
+        ("regex", "a)"),
+        ("regex", "[a"),
+        ("regex", "*a"),
+        ("regex", "a{2,1}"),
+        ("regex", "a\\"),
+    ],
+)
+def test_what_is_no_grammar_is_malformed(syntax: str, definition: str) -> None:
+    outcome = check_definition(Grammar("grammar", syntax, definition))
+    assert outcome.complaint
+    assert outcome.code == MALFORMED
+
+
+@pytest.mark.parametrize(
+    ("syntax", "definition"),
+    [
+        ("lark", 'start: %json {"type": "object"}'),
+        ("lark", "start: <|tool|> (\n"),
+        ("lark", "start: @other"),
+        ("lark", "start: A & B\nA: /a/\nB: /b/"),
+        ("lark", "start: ~A\nA: /a/"),
+        ("lark", 'start: "a"{1,3}'),
+        ("lark", "start[lazy]: /a/"),
+        ("lark", 'start[stop="\\n"]: /a/'),
+        ("lark", 'start: one-two\none-two: "a"'),
+        ("lark", 'start: oneTwo\noneTwo: "a"'),
+        ("lark", '%llguidance {"no_forcing": true}\nstart: "a"'),
+        ("lark", "start: nowhere"),
+        ("lark", "start: /(/"),
+        ("regex", r"\u{1F600}"),
+        ("regex", r"\x{41}"),
+        ("regex", "(?U)a"),
+        ("regex", "a**"),
+        ("regex", "[z--a]"),
+        ("ebnf", "x"),
+    ],
+)
+def test_a_grammar_of_another_dialect_is_only_not_understood(syntax: str, definition: str) -> None:
+    outcome = check_definition(Grammar("grammar", syntax, definition))
+    assert outcome.complaint
+    assert outcome.code == ""
+
+
 def test_a_pattern_that_takes_for_ever_is_given_up() -> None:
     endless = Grammar(type="grammar", syntax="regex", definition=r"(a|aa|a?a)+(b|c)\1{5}")
-    assert complaint_about(endless) is None
+    assert check_definition(endless).complaint is None
     assert complaint(endless, "a" * 5000) in (None, "the text does not match the pattern")
 
 
@@ -115,7 +171,7 @@ def test_no_file_is_opened_for_a_grammar_that_imports_anything_but_common(path: 
     name = path.rpartition(".")[2]
     grammar = Grammar(type="grammar", syntax="lark", definition=f"start: {name}\n%import {path}")
     with OpenedFiles() as opened:
-        reason = complaint_about(grammar)
+        reason = check_definition(grammar).complaint
     assert reason is not None
     assert "only `common` can be imported" in reason
     assert opened.paths == []
@@ -124,6 +180,6 @@ def test_no_file_is_opened_for_a_grammar_that_imports_anything_but_common(path: 
 def test_a_grammar_that_imports_common_opens_that_file_alone() -> None:
     grammar = Grammar(type="grammar", syntax="lark", definition="start: HEXDIGIT+\n%import common.HEXDIGIT")
     with OpenedFiles() as opened:
-        assert complaint_about(grammar) is None
+        assert check_definition(grammar).complaint is None
     assert {Path(path).name for path in opened.paths} == {"common.lark"}
     assert complaint(grammar, "beef") is None

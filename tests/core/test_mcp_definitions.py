@@ -204,7 +204,7 @@ def test_a_server_in_a_namespace_is_left_out_and_shown_without_its_secrets(level
 
 def test_a_function_in_a_namespace_keeps_a_parameter_that_is_named_like_a_secret() -> None:
     function = {"type": "function", "name": "f", "parameters": {"properties": {"authorization": {"type": "string"}}}}
-    assert tools_to_box([namespace(function)]).echo == [namespace(function)]
+    assert tools_to_box([namespace(function)]).echo == [namespace({**function, "description": None, "strict": None})]
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,8 @@ def test_a_url_is_shown_to_its_origin(url: str, shown: str) -> None:
 
 def test_the_server_of_a_label_has_its_secrets() -> None:
     tool = {**WEATHER, "authorization": "token", "headers": {"X-Key": "3"}}
-    assert box_of({"type": "function", "name": "f"}, tool, {"type": "mcp", "server_label": "files"}).called_servers == {
+    box = box_of({"type": "function", "name": "f"}, tool, {"type": "mcp", "server_label": "files"})
+    assert {label: given.server for label, given in box.mcp.items()} == {
         "weather": McpServer("weather", tool["server_url"], {"X-Key": "3"}, "token"),
         "files": McpServer("files"),
     }

@@ -67,7 +67,6 @@ def test_lists_come_first_one_item_for_each_server() -> None:
         "id": events[2]["item"]["id"],
         "server_label": "weather",
         "tools": msgspec.to_builtins([FORECAST, REPORT]),
-        "error": None,
     }
     assert events[2]["item"]["id"].startswith("mcpl_")
     assert names_in(talk.chats[0]) == ["weather__forecast", "weather__report", "other__forecast"]
@@ -89,6 +88,34 @@ def test_a_list_in_the_history_is_not_made_again() -> None:
     events = talk.run({"tools": [WEATHER, other], "input": [NEXT]}, text("Yes."), history=stored)
     assert [item.get("server_label") for item in output_of(events)] == ["other", None]
     assert names_in(talk.chats[2]) == ["weather__forecast", "weather__report", "other__report"]
+
+
+@pytest.mark.parametrize("allowed", [["report"], {"tool_names": ["report"]}, {"read_only": False}])
+def test_a_list_shows_only_the_tools_that_are_allowed(allowed: Any) -> None:
+    talk = Conversation()
+    events = talk.run({"tools": [{**WEATHER, "allowed_tools": allowed}]}, text("Hello."))
+    assert [tool["name"] for tool in output_of(events)[0]["tools"]] == ["report"]
+    assert names_in(talk.chats[0]) == ["weather__report"]
+
+
+def test_a_list_without_a_tool_that_is_allowed_now_is_made_again() -> None:
+    """An earlier request may have allowed fewer."""
+    talk = Conversation()
+    first = output_of(talk.run({"tools": [{**WEATHER, "allowed_tools": ["report"]}]}, text("Hello.")))
+    more = {**WEATHER, "allowed_tools": ["report", "forecast"]}
+    second = output_of(talk.run({"tools": [more], "input": [USER, *first, NEXT]}, text("Yes.")))
+    assert [tool["name"] for tool in second[0]["tools"]] == ["forecast", "report"]
+    assert names_in(talk.chats[1]) == ["weather__forecast", "weather__report"]
+    talk.run({"tools": [more], "input": [USER, *first, NEXT, *second, NEXT]}, text("Yes."))
+    assert len(talk.servers.listed) == 2
+
+
+def test_a_list_as_openai_sends_it_says_what_is_read_only() -> None:
+    tools = [{"name": name, "input_schema": CITY, "annotations": {"read_only": name == "look"}} for name in ("look", "change")]
+    listed = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "weather", "tools": tools}
+    talk = Conversation()
+    talk.run({"tools": [{**WEATHER, "allowed_tools": {"read_only": True}}], "input": [listed, NEXT]}, text("Yes."))
+    assert names_in(talk.chats[0]) == ["weather__look"]
 
 
 def test_the_latest_list_counts_and_one_that_failed_does_not() -> None:
@@ -632,7 +659,7 @@ def test_a_list_without_an_id_counts() -> None:
 
 
 def test_of_two_tools_with_one_name_the_stricter_counts() -> None:
-    listing = Listing([FORECAST, McpTool("forecast", CITY, annotations={"readOnlyHint": False})])
+    listing = Listing([FORECAST, McpTool("forecast", CITY, annotations={"readOnlyHint": False, "read_only": False})])
     talk = Conversation(FakeServers({"weather": listing}))
     events = talk.run({"tools": [{**WEATHER, "require_approval": {"never": {"read_only": True}}}]}, ASKS)
     assert output_of(events)[1]["type"] == "mcp_approval_request"

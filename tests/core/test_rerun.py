@@ -97,6 +97,32 @@ def test_whatever_happened_happens_again(name: str) -> None:
     assert len(run_again(recording).asks) == len(answers)
 
 
+@pytest.mark.parametrize("is_shown", [True, False, None], ids=["shown", "hidden", "not known in time"])
+def test_what_a_probe_has_shown_meanwhile_counts_again(is_shown: bool | None) -> None:
+    """Also for the exchange that compacts the history, which knows it then."""
+    engine = EngineKnowledge(PLAIN, name="http://engine")
+    engine.assume(["m"])
+    probed = engine.assumes
+
+    def ends(model: str) -> bool:
+        """The probe ends when the exchange has seen that there is one."""
+        is_assumed = probed(model)
+        if is_assumed and is_shown is not None:
+            engine.learn("m", {"shows_tools": is_shown})
+        return is_assumed
+
+    engine.assumes = ends  # type: ignore[method-assign]
+    compacts = {"input": LONG, "context_management": [{"type": "compaction", "compact_threshold": 1000}]}
+    request = {"tools": [{"type": "function", "name": "f"}], **compacts}
+    recording, events = record(request, text("They said a."), text("Yes"), engines=[engine], sealer=SEALS)
+    expected = to_stream(events)
+    for again in (recording, file_to_recording(recording_to_file(recording, "1"))):
+        assert runs_again(again) == expected
+        rerun = run_again(again)
+        assert [bool(ask.chat.tools) for ask in rerun.asks] == [False, is_shown is True]
+        assert "probed" in [moment.result[0] for moment in rerun.moments if moment.kind == "wait"]
+
+
 def test_each_event_comes_from_the_chunk_that_brought_it() -> None:
     recording, _ = record({}, text("Hel", "lo"), split=in_pieces)
     rerun = run_again(recording)

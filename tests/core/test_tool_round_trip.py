@@ -241,6 +241,14 @@ def test_the_commands_of_a_shell_call_are_sent_one_by_one() -> None:
     assert commands == [(kind, at) for at in (0, 1) for kind in kinds]
 
 
+def test_a_command_that_is_empty_has_its_place_among_the_others() -> None:
+    """openai-node adds commands up by their numbers, and fails where one is missing."""
+    events = events_of([{"type": "shell"}], "shell", ['{"commands": ["ls", "", "pwd"]}'])
+    commands = [(event["type"].rpartition(".")[2], event["command_index"]) for event in events if "command_index" in event]
+    assert commands[3:5] == [("added", 1), ("done", 1)]
+    assert [at for kind, at in commands if kind == "added"] == [0, 1, 2]
+
+
 @pytest.mark.parametrize("odd", ["ls", 3, ["ls"], None, '{"command": "ls"}'])
 @pytest.mark.parametrize(
     ("kind", "member"),

@@ -206,7 +206,7 @@ def test_arguments_of_another_shape_are_words(arguments: str, found: list[str]) 
 
 def test_definitions_are_shown_as_they_were_given() -> None:
     found = search(box_of(*TOOLS), '{"paths": ["get_weather", "sendMail", "crm.refund"]}')
-    assert found == [{**WEATHER, "strict": None}, MAIL, {**CRM, "tools": [REFUND]}]
+    assert found == [{**WEATHER, "strict": None}, MAIL, {**CRM, "tools": [{**REFUND, "parameters": None, "strict": None}]}]
 
 
 def test_tools_of_a_server_are_shown_as_the_server_without_its_secrets() -> None:

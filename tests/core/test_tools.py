@@ -222,7 +222,7 @@ def test_the_functions_of_a_namespace_are_echoed_flat() -> None:
             "type": "namespace",
             "name": "agents",
             "description": "",
-            "tools": [{"type": "function", "name": "spawn", "strict": False}],
+            "tools": [{"type": "function", "name": "spawn", "description": None, "parameters": None, "strict": False}],
         }
     ]
 

@@ -464,11 +464,12 @@ def with_hidden_tools() -> MockEngine:
     return Kind("vllm", tolerant_objection, answers).engine()
 
 
-async def test_tools_are_in_the_text_until_their_probe_has_ended(caplog: pytest.LogCaptureFixture) -> None:
+async def test_tools_are_in_the_text_if_their_probe_takes_too_long(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     mock = KINDS["vllm"].engine()
     asked, go_on = hold_back(mock, is_probe)
-    async with started(mock), running_gateway(mock, probe=True) as gateway:
+    intervals = Intervals(probes=ProbeTimes(tools=0))
+    async with started(mock), running_gateway(mock, probe=True, intervals=intervals) as gateway:
         await asked.wait()
         response = await gateway.create(tools=[LOOKUP])
         assert "antiphon_notices" not in response
@@ -478,7 +479,7 @@ async def test_tools_are_in_the_text_until_their_probe_has_ended(caplog: pytest.
         await gateway.create(tools=[LOOKUP])
         assert native_and_in_words(mock) == (1, 1)
     logged = [record.getMessage() for record in caplog.records]
-    assert "tools are written as text until their probe has ended" in logged
+    assert "requests with tools wait for the probe of tools" in logged
 
 
 @pytest.mark.parametrize("settings", [{"probe": False}, {"probe": True}], ids=["switched off", "loads on demand"])
@@ -559,6 +560,7 @@ async def test_an_engine_that_comes_back_may_have_another_template() -> None:
         async with started(silent_engine, port):
             await engine.identify()
             assert engine.knowledge.dialect_for("mock").shows_tools is False
+            await gateway.examiner.wait()
 
 
 async def test_a_saturated_engine_never_gets_tools_that_it_cannot_show() -> None:

@@ -9,8 +9,10 @@ from support.templates import ALTERNATING, OPENS_THOUGHT, THINKING, THINKING_WIT
 from support.tiny_model import CHATML, write_tiny_model
 
 from antiphon.engines.prober import learned, probe, teach
+from antiphon.engines.probes.client import TIME_LIMIT, ProbeClient
+from antiphon.engines.probes.code_word import Knowledge, ask_for_code_word
 from antiphon.engines.probes.findings import Finding, Verdict
-from antiphon.engines.upstream import Engine
+from antiphon.engines.upstream import Engine, EngineOptions
 from antiphon.transport import make_session
 
 WORKS, PARTLY, DOES_NOT, UNKNOWN = Verdict.WORKS, Verdict.PARTLY, Verdict.DOES_NOT, Verdict.UNKNOWN
@@ -122,3 +124,28 @@ async def test_the_quick_probes_teach_all_that_the_full_set_does(model: Path) ->
             engine = Engine(url, session)
             await engine.identify()
             assert learned(await probe(engine, "tiny", quick=True)) == learned(await probe(engine, "tiny"))
+
+
+# ---- what a model knows of its tools ---------------------------------------------------------------------------------
+
+
+async def knowledge_of(model: Path, template: str) -> Knowledge:
+    """As of an engine that shows no prompts."""
+    with running_llamacpp(model, template=template) as url:
+        async with make_session() as session:
+            engine = Engine(url, session, EngineOptions(dialect="plain"))
+            await engine.identify()
+            return await ask_for_code_word(ProbeClient(engine, model.stem, TIME_LIMIT), "auto")
+
+
+@pytest.mark.parametrize("template", [THINKING, THINKING_WITH_TOOLS], ids=["no tools", "tools"])
+async def test_a_model_of_random_weights_never_hits_on_the_code_word(model: Path, template: str) -> None:
+    assert await knowledge_of(model, template) is not Knowledge.KNOWS
+
+
+@pytest.mark.smollm2
+@pytest.mark.parametrize(("template", "knows"), [(THINKING, False), (THINKING_WITH_TOOLS, True)], ids=["no tools", "tools"])
+async def test_a_small_model_knows_the_code_word_if_its_template_shows_tools(
+    model_cache: Path, template: str, knows: bool
+) -> None:
+    assert (await knowledge_of(model_cache / "models" / "smollm2.gguf", template) is Knowledge.KNOWS) is knows

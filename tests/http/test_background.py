@@ -135,7 +135,6 @@ async def test_the_wait_for_an_engine_that_stays_away_ends() -> None:
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"store": False}, "store"),
         ({"temperature": 7}, "temperature"),
         ({"include": ["nonsense"]}, "include[0]"),
         ({"input": [{"type": "function_call_output", "call_id": "nobody", "output": ""}]}, "input[0].call_id"),

@@ -89,11 +89,13 @@ async def test_a_required_call_that_is_still_missing_fails_the_response() -> Non
         events = await gateway.stream(tools=TOOLS, tool_choice="required")
         assert events[-1]["type"] == "response.failed"
         assert "called no tool" in events[-1]["response"]["error"]["message"]
+        assert events[-1]["response"]["error"]["code"] == "invalid_prompt"
         assert len(engine.requests) == 2
     async with standing_before("somebody", text("Hello."), text("No.")) as (gateway, _):
         status, body = await gateway.post({"input": "Hi", "tools": TOOLS, "tool_choice": "required"})
         assert status == 502
         assert body["error"]["code"] == "answer_invalid"
+        assert gateway.headers["x-should-retry"] == "false"
 
 
 async def test_a_required_call_that_is_cut_off_is_incomplete_and_not_asked_for_again() -> None:

@@ -1,14 +1,17 @@
 """Errors as clients see them: OpenAI's envelope, the right status, and never a 500."""
 
 import logging
+import re
 from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 from support.engine import MockEngine, Refusal, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.raw_client import dialled, post
 
+from antiphon.http.routes import ROUTES
 from antiphon.logs import JsonFormatter
 
 TOO_LONG = Refusal(
@@ -89,6 +92,39 @@ async def test_an_unknown_route_is_a_404_and_an_unknown_method_a_405(gateway: Ga
     async with gateway.client.put(gateway.url + "/v1/responses") as wrong:
         assert wrong.status == 405
         assert is_envelope(await wrong.json())
+
+
+def methods_at(path: str) -> set[str]:
+    """What the table of routes has for a path."""
+    methods = set()
+    for route in ROUTES:
+        assert isinstance(route, web.RouteDef)
+        if re.fullmatch(VARIABLE.sub(lambda name: name["pattern"] or "[^/]+", route.path), path):
+            methods.add(route.method)
+            if route.method == "GET" and route.kwargs.get("allow_head", True):
+                methods.add("HEAD")
+    return methods
+
+
+VARIABLE = re.compile(r"\{\w+(:(?P<pattern>[^}]+))?\}")
+PATHS = sorted(
+    {
+        VARIABLE.sub(lambda name: "" if name["pattern"] == "/?" else "x", route.path)
+        for route in ROUTES
+        if isinstance(route, web.RouteDef)
+    }
+)
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_method_that_a_path_does_not_take_gets_those_that_it_takes(gateway: GatewayUnderTest, path: str) -> None:
+    taken = methods_at(path)
+    assert taken
+    for method in {"HEAD", "OPTIONS", "PATCH", "PUT"} - taken:
+        async with gateway.client.request(method, gateway.url + path) as answer:
+            assert answer.status == 405
+            assert answer.headers["Allow"] == ", ".join(sorted(taken))
+            assert method == "HEAD" or is_envelope(await answer.json())
 
 
 async def test_a_broken_upgrade_is_rejected_so_that_codex_falls_back_at_once(gateway: GatewayUnderTest) -> None:

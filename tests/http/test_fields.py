@@ -152,8 +152,9 @@ async def test_what_the_request_did_not_say_has_the_default_of_the_api(gateway: 
     assert response["prompt_cache_retention"] == "in_memory"
     response = await gateway.create()
     assert (response["temperature"], response["top_p"], response["service_tier"]) == (1.0, 1.0, "default")
-    assert response["reasoning"] is None
-    assert not {"user", "prompt_cache_retention"} & response.keys()
+    assert response["reasoning"] == {"effort": None, "summary": None}
+    assert response["user"] is None
+    assert "prompt_cache_retention" not in response
 
 
 async def test_a_request_that_only_prepares_a_cache_gets_no_answer(gateway: GatewayUnderTest, engine: MockEngine) -> None:

@@ -4,9 +4,16 @@ import asyncio
 from typing import Any
 
 import msgspec
+import pytest
 from support.engine import DONE, MockEngine, Writer, answer, call, chunk
 from support.gateway import GatewayUnderTest, running_gateway
+from support.stores import record
 
+from antiphon.app import Extensions
+from antiphon.core.check_work import CheckOutcome, CheckWork
+from antiphon.gateway.checker import Checker
+
+FAR = 4_000_000_000
 TOOL = {
     "type": "custom",
     "name": "add",
@@ -67,11 +74,81 @@ async def test_without_checking_the_input_is_streamed_as_it_comes(engine: MockEn
     assert len([event for event in events if event["type"] == "response.custom_tool_call_input.delta"]) == 2
 
 
-async def test_a_grammar_that_cannot_be_read_is_named_in_the_notice(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+def with_grammar(syntax: str, definition: str | None) -> dict[str, Any]:
+    return {**TOOL, "format": {"type": "grammar", "syntax": syntax, "definition": definition}}
+
+
+async def test_a_grammar_that_is_not_understood_here_is_named_in_the_notice(
+    gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
     engine.will(adds("anything"))
-    broken = {**TOOL, "format": {"type": "grammar", "syntax": "lark", "definition": "start: ("}}
-    assert inputs(await gateway.stream(tools=[broken])) == ["anything"]
+    assert inputs(await gateway.stream(tools=[with_grammar("lark", 'start: "a"{1,3}')])) == ["anything"]
     assert "grammar of tool add cannot be read" in gateway.notice
+
+
+@pytest.mark.parametrize(
+    ("syntax", "definition", "code"),
+    [
+        ("lark", "start: (", "invalid_grammar"),
+        ("regex", "[a", "invalid_grammar"),
+        ("lark", "", "invalid_grammar"),
+        ("regex", "", "invalid_grammar"),
+        ("lark", " \n", "invalid_grammar"),
+        ("lark", None, "missing_required_parameter"),
+    ],
+)
+@pytest.mark.parametrize("fields", [{}, {"stream": True}, {"background": True}])
+async def test_what_is_no_grammar_is_a_400_that_names_the_field(
+    gateway: GatewayUnderTest, engine: MockEngine, syntax: str, definition: str | None, code: str, fields: dict[str, Any]
+) -> None:
+    tools = [{"type": "function", "name": "f"}, with_grammar(syntax, definition)]
+    # The second time, it is known.
+    for _ in range(2):
+        status, body = await gateway.post({"input": "Hi", "tools": tools, **fields})
+        assert (status, body["error"]["type"]) == (400, "invalid_request_error")
+        assert (body["error"]["param"], body["error"]["code"]) == ("tools[1].format.definition", code)
+    assert engine.requests == []
+
+
+async def test_the_place_of_a_malformed_grammar_is_named_wherever_it_is(gateway: GatewayUnderTest) -> None:
+    inner = [with_grammar("lark", "start: (")]
+    namespace = {"type": "namespace", "name": "n", "description": "d", "tools": inner}
+    _, body = await gateway.post({"input": "Hi", "tools": [namespace]})
+    assert body["error"]["param"] == "tools[0].tools[0].format.definition"
+    item = {"type": "additional_tools", "role": "developer", "tools": inner}
+    _, body = await gateway.post({"input": [item, {"role": "user", "content": "Hi"}]})
+    assert body["error"]["param"] == "input[0].tools[0].format.definition"
+
+
+async def test_a_stored_tool_with_such_a_grammar_does_not_block_its_history(
+    gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    """An older version took it."""
+    for number, definition in enumerate(["start: (", ""]):
+        item = {
+            "id": f"at_{number}",
+            "type": "additional_tools",
+            "role": "developer",
+            "tools": [with_grammar("lark", definition)],
+        }
+        await gateway.gateway.store.put(
+            record(f"resp_{number}", "", expires_at=FAR, input=msgspec.json.encode([item]), output=b"[]")
+        )
+        engine.will(adds("anything"))
+        response = await gateway.create("Go on", previous_response_id=f"resp_{number}")
+        assert [item["input"] for item in response["output"]] == ["anything"]
+
+
+async def test_a_grammar_that_takes_too_long_is_taken_without_a_check(engine: MockEngine) -> None:
+    engine.will(adds("anything"))
+
+    class NeverDone(Checker):
+        async def run(self, work: CheckWork, owner: str = "", *, patient: bool = False) -> CheckOutcome:
+            return CheckOutcome(unfinished=True)
+
+    async with running_gateway(engine, extensions=Extensions(checker=NeverDone(deadline=1))) as gateway:
+        assert inputs(await gateway.stream(tools=[with_grammar("lark", "start: (")])) == ["anything"]
+    assert "it takes too long to compile" in gateway.notice
 
 
 async def test_a_body_that_does_not_end_does_not_disturb_the_next_answer(gateway: GatewayUnderTest, engine: MockEngine) -> None:

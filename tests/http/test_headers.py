@@ -6,6 +6,7 @@ from typing import Any
 import aiohttp
 import pytest
 from openai import AsyncOpenAI, InternalServerError
+from support.background import Background
 from support.engine import MockEngine, Refusal, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.raw_client import dialled, get, post
@@ -52,6 +53,17 @@ async def test_an_answer_that_was_invalid_twice_is_not_asked_for_again_by_the_sd
             await client.responses.create(model="mock", input="Hi", text={"format": FORMAT})
     assert failed.value.response.headers["x-should-retry"] == "false"
     assert len(engine.requests) == 2
+
+
+async def test_an_answer_that_was_invalid_twice_fails_with_a_code_for_which_no_client_asks_again(
+    gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    engine.will(*[text("no JSON")] * 4)
+    events = await gateway.stream(text={"format": FORMAT})
+    assert (events[-1]["type"], events[-1]["response"]["error"]["code"]) == ("response.failed", "invalid_prompt")
+    later = await Background(gateway).made(text={"format": FORMAT})
+    assert (later["status"], later["error"]["code"]) == ("failed", "invalid_prompt")
+    assert len(engine.requests) == 4
 
 
 async def test_an_input_that_is_too_long_is_not_to_be_sent_again(gateway: GatewayUnderTest, engine: MockEngine) -> None:

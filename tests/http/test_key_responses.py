@@ -91,7 +91,7 @@ async def test_an_answer_that_is_cut_frees_the_place(engine: MockEngine) -> None
 
 async def test_a_request_that_is_wrong_frees_the_place(engine: MockEngine) -> None:
     async with running_gateway(engine, key_responses=1, engine_requests=1) as gateway:
-        wrong = ({"input": 5}, {"previous_response_id": "resp_none"}, {"background": True, "store": False})
+        wrong = ({"input": 5}, {"previous_response_id": "resp_none"}, {"background": True, "input": 5})
         for body in wrong:
             status, _, _ = await posted(gateway, "/v1/responses", {}, **({"model": "mock", "input": "Hi"} | body))
             assert status in (400, 404)

@@ -40,7 +40,7 @@ async def test_the_notices_of_a_background_response_are_in_all_that_is_shown_of_
 
 
 async def test_a_queued_response_has_the_notices_about_its_definitions(gateway: GatewayUnderTest) -> None:
-    grammar = {"type": "grammar", "syntax": "lark", "definition": "start: ("}
+    grammar = {"type": "grammar", "syntax": "lark", "definition": "start: missing"}
     tools = [{"type": "custom", "name": "add", "format": grammar}]
     _, queued = await gateway.post({"model": "mock", "input": "Hi", "background": True, "tools": tools})
     assert queued["status"] == "queued"

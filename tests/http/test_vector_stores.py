@@ -65,6 +65,9 @@ async def test_the_sdk_makes_changes_lists_and_deletes_stores(everywhere: Gatewa
     changed = await client.vector_stores.update(made.id, name="Papers", metadata={"c": "d"}, expires_after=None)
     assert (changed.name, changed.metadata, changed.expires_after, changed.expires_at) == ("Papers", {"c": "d"}, None, None)
     assert await client.vector_stores.retrieve(made.id) == changed
+    same = await client.vector_stores.update(made.id, name=None)
+    assert (same.name, same.metadata) == ("Papers", {"c": "d"})
+    assert (await client.vector_stores.update(made.id, name="")).name == ""
     other = await client.vector_stores.create()
     assert other.name == ""
     assert {each.id async for each in client.vector_stores.list(limit=1)} == {made.id, other.id}

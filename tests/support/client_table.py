@@ -37,6 +37,9 @@ class Client:
     compactions: Sequence[Scenario] = ()
     shells: Sequence[Scenario] = ()
     patches: Sequence[Scenario] = ()
+    hosted_servers: Sequence[Scenario] = ()
+    denied_servers: Sequence[Scenario] = ()
+    failing_servers: Sequence[Scenario] = ()
 
 
 def sees(seen: Any, *names: str, thought: bool = True, tool: str = "weather") -> list[Scenario]:
@@ -54,6 +57,20 @@ AGENT_ITEMS = (
     "reasoning_item tool_call_item tool_call_item tool_call_output_item tool_call_output_item message_output_item".split()
 )
 AGENT_EVENTS = "reasoning_item_created tool_called tool_called tool_output tool_output message_output_created".split()
+# As the AI SDK shows a call of an MCP server that the gateway connects to.
+ECHOED = [{"type": "call", "serverLabel": "bad", "name": "echo", "arguments": '{"a": 1}', "output": '{"a": 1}'}]
+CALLED = {"text": "Done.", "calls": ["mcp.echo"], "results": ECHOED}
+ASKED = [["mcp.echo", {"a": 1}]]
+NO_LIST = "Error retrieving tool list from MCP server: 'bad'. The list is lost."
+# The scenarios of `hosted_mcp.mjs`.
+HOSTED_MCP: dict[str, Any] = {
+    "hosted_servers": [
+        *sees(CALLED, "mcp", "mcpStreamed"),
+        *sees({"text": "Done.", "requests": ASKED, "results": ECHOED}, "mcpApproved", "mcpApprovedStreamed"),
+    ],
+    "denied_servers": sees({"text": "Done.", "requests": ASKED, "results": []}, "mcpDenied", "mcpDeniedStreamed"),
+    "failing_servers": sees(NO_LIST, "mcpFailed", "mcpFailedStreamed"),
+}
 FAILURE = "The engine failed: out of memory"
 # LangChain shows the error object as text.
 FAILURE_AS_TEXT = f"ResponseError(code='server_error', message='{FAILURE}', misalignment=None, param=None, type=None)"
@@ -85,6 +102,14 @@ CLIENTS = {
         calls=sees(SUNNY, "agent", "agent_without_store"),
         objects=sees(ADA, "structured"),
         second_turns=sees("Ada.", "two_turns", "two_turns_without_store", "previous_response"),
+    ),
+    # Inspect: tasks with `responses_api`. In the background it stores nothing, and asks every five seconds.
+    "inspect": Client(
+        PythonScript("inspect_task.py", environment="inspect"),
+        texts=sees(TEXT, "text", "text_in_background"),
+        cut_off=sees(["Hello", "max_tokens"], "cut"),
+        calls=sees({**SUNNY, "score": "C"}, "tools", "tools_with_store", "tools_in_background"),
+        objects=sees(ADA, "structured"),
     ),
     # LangChain: `langchain-openai` with `use_responses_api`, and agents of `langchain`.
     "langchain": Client(
@@ -136,6 +161,17 @@ CLIENTS = {
         calls=sees({"output": "Sunny.\n", "errors": f"{THOUGHT}\n"}, "tools"),
         objects=sees(ADA, "schema", "plugin_schema"),
         second_turns=sees({"output": "Ada.\n", "errors": ""}, "two_turns"),
+    ),
+    # Mastra: `@mastra/core` with a model of the AI SDK. It does not pass on that a call waits for an approval.
+    "mastra": Client(
+        NodeScript("mastra.mjs"),
+        texts=sees(TEXT, "text"),
+        streams=sees(STREAM, "stream"),
+        calls=sees(SUNNY, "toolLoop", "streamedToolLoop"),
+        objects=sees(ADA, "object"),
+        second_turns=sees("Ada.", "twoTurns"),
+        hosted_servers=sees(CALLED, "mcp", "mcpStreamed"),
+        failing_servers=sees(NO_LIST, "mcpFailed", "mcpFailedStreamed"),
     ),
     # OpenAI's package for Node: `openai`.
     "openai_node": Client(
@@ -202,5 +238,15 @@ CLIENTS = {
         ],
         shells=sees("Done.", "shell"),
         patches=sees("Done.", "patch"),
+        **HOSTED_MCP,
+    ),
+    # Its version 6, which many still use.
+    "vercel_ai_6": Client(
+        NodeScript("vercel_ai_6.mjs"),
+        texts=sees(TEXT, "text"),
+        streams=sees(STREAM, "stream"),
+        calls=sees(SUNNY, "toolLoop", "toolLoopStateless"),
+        objects=sees(ADA, "object"),
+        **HOSTED_MCP,
     ),
 }

@@ -29,6 +29,7 @@ QUIET = {
     "DO_NOT_TRACK": "1",
     "HAYSTACK_TELEMETRY_ENABLED": "False",
     "LANGSMITH_TRACING": "false",
+    "MASTRA_TELEMETRY_DISABLED": "1",
     "OPENAI_AGENTS_DISABLE_TRACING": "1",
     "OTEL_SDK_DISABLED": "true",
 }
@@ -130,8 +131,9 @@ class Player:
         self._process = process
         self._log = log
 
-    async def play(self, scenario: str, gateway: GatewayUnderTest) -> Any:
-        order = msgspec.json.encode({"scenario": scenario, "url": f"{gateway.url}/v1"}) + b"\n"
+    async def play(self, scenario: str, gateway: GatewayUnderTest, **more: str) -> Any:
+        """`more`: what else the scenario needs, as the URL of an MCP server."""
+        order = msgspec.json.encode({"scenario": scenario, "url": f"{gateway.url}/v1", **more}) + b"\n"
         try:
             async with asyncio.timeout(TIME):
                 line = await asyncio.to_thread(self._exchange, order)

@@ -12,8 +12,8 @@ from antiphon.wire.hosted_items import McpTool
 from support.exchanges import Event, Recorder, ScriptedAnswer, run_answers
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-FORECAST = McpTool("forecast", CITY, "The weather of a city.", {"readOnlyHint": True})
-REPORT = McpTool("report", CITY, "Reports the weather of a city.")
+FORECAST = McpTool("forecast", CITY, "The weather of a city.", {"readOnlyHint": True, "read_only": True})
+REPORT = McpTool("report", CITY, "Reports the weather of a city.", {"read_only": False})
 URL = "https://weather.example/mcp"
 WEATHER: dict[str, Any] = {"type": "mcp", "server_label": "weather", "server_url": URL, "require_approval": "never"}
 LISTS = {"weather": Listing([FORECAST, REPORT])}

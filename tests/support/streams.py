@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+from conformance.members import is_known_order
 from openai.types.responses import Response as SdkResponse
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
@@ -59,7 +60,7 @@ def check_response(response: dict[str, Any]) -> None:
     assert response.keys() >= RESPONSE_KEYS, RESPONSE_KEYS - response.keys()
     assert all(response[key] is not None for key in NEVER_NULL)
     assert isinstance(response["created_at"], int)
-    assert response["reasoning"] is None or response["reasoning"].keys() == {"effort", "summary"}
+    assert response["reasoning"].keys() == {"effort", "summary"}
     for tool in response["tools"]:
         if tool["type"] == "function":
             assert tool.keys() >= {"name", "description", "parameters", "strict"}
@@ -129,9 +130,11 @@ class ItemWatch:
         self.finished: set[str] = set()
         self.parts: list[dict[str, Any]] = []
         self.printed: dict[str, str] = {}
+        self.kinds: list[str] = []
 
     def see(self, event: Event) -> None:
         kind = event["type"]
+        self.kinds.append(kind.removeprefix("response.").replace("reasoning.", "reasoning_text."))
         assert event.get("item_id", self.item["id"]) == self.item["id"]
         assert event["output_index"] == self.index
         at = next((event[name] for name in ("content_index", "summary_index", "command_index") if name in event), 0)
@@ -173,6 +176,8 @@ class ItemWatch:
         assert item["type"] == self.item["type"]
         assert self.open_part is None
         assert set(self.deltas) <= self.finished, "what was streamed is done"
+        if item.get("status", "completed") == "completed" and not item.get("error"):
+            assert is_known_order(item["type"], self.kinds), f"OpenAI sends other events: {self.kinds}"
         assert item.get("call_id") == self.item.get("call_id")
         if (streamed := STREAMED.get(item["type"])) is not None:
             member, kind = streamed

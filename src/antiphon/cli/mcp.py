@@ -162,7 +162,7 @@ def lines(found: Found) -> Iterator[str]:
     yield f"{server.name}: {', '.join(facts)}"
     width = max((len(tool.name) for tool in found.tools), default=0)
     for tool in found.tools:
-        yield f"{INDENT}{tool.name.ljust(width)}  {_short(tool.description)}".rstrip()
+        yield f"{INDENT}{tool.name.ljust(width)}  {_short(tool.description or None)}".rstrip()
     if not found.tools:
         yield f"{INDENT}It has no tools."
     yield from (INDENT + sentence for sentence in found.left_out)

@@ -6,14 +6,14 @@ from typing import Any
 from antiphon.core.answer_reader import AnswerReader
 from antiphon.core.calls import CallState
 from antiphon.core.constraints import not_constrained, not_held
-from antiphon.core.enforcement import SCHEMA_NOT_KEPT, Enforcement
+from antiphon.core.enforcement import Enforcement
 from antiphon.core.finish_reasons import COMPLETED
 from antiphon.core.garbled_calls import is_garbled, messages_to_results
 from antiphon.core.messages import MessageState
 from antiphon.core.output import Output
 from antiphon.core.question import Question
 from antiphon.core.usage import UsageCount
-from antiphon.errors import ApiError
+from antiphon.errors import ApiError, NotConstrained
 
 # What an engine has shown that made no call although one was required.
 NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
@@ -54,7 +54,7 @@ class AnswerLessons:
             self._question.learn_of_repetition()
             if self._output.ending is COMPLETED:
                 self._learn_of_form()
-        elif error.code == SCHEMA_NOT_KEPT and not self._question.has_stop:
+        elif isinstance(error, NotConstrained) and not self._question.has_stop:
             self._learn_of_schema()
 
     def _learn_of_schema(self) -> None:

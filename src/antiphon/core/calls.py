@@ -225,12 +225,11 @@ class ShellForm(SilentForm):
     def finish(self, status: Status) -> Iterable[Event]:
         yield from super().finish(status)
         for at, command in enumerate(shell_action(self.members)["commands"]):
+            place: CommandPlace = {"output_index": self._index, "command_index": at}
+            yield events.ShellCallCommandAdded(**place, command="")
             if command:
-                padding = self._style.obfuscation(command)
-                place: CommandPlace = {"output_index": self._index, "command_index": at}
-                yield events.ShellCallCommandAdded(**place, command="")
-                yield events.ShellCallCommandDelta(**place, delta=command, obfuscation=padding)
-                yield events.ShellCallCommandDone(**place, command=command)
+                yield events.ShellCallCommandDelta(**place, delta=command, obfuscation=self._style.obfuscation(command))
+            yield events.ShellCallCommandDone(**place, command=command)
 
     def item(self, status: Status) -> OutputItem:
         return ShellCall(id=self._id, call_id=self._call_id, action=shell_action(self.members), status=status)

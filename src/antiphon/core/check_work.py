@@ -30,6 +30,13 @@ class DefinitionWork(Struct, frozen=True, tag="definition"):
     definition: bytes | Grammar
 
 
+class Flaw(Struct, frozen=True):
+    """Why a schema or a grammar cannot be compiled. `malformed`: it is a grammar in no dialect of its syntax."""
+
+    reason: str
+    malformed: bool = False
+
+
 class DocumentWork(Struct, frozen=True, tag="document"):
     """What is the text of a document, or what are the pages of a PDF, if they are images?"""
 
@@ -79,10 +86,13 @@ class CheckOutcome(Struct, frozen=True):
     unfinished: bool = False
     # Of a web page; of an uploaded file, its name.
     title: str = ""
-    # What kind of complaint it is, of a document: "unsupported_file" or "invalid_file"; of an uploaded file also NO_SUCH_FILE.
+    # What kind of complaint it is, of a document: "unsupported_file" or "invalid_file"; of an uploaded file also NO_SUCH_FILE;
+    # of a grammar perhaps MALFORMED.
     code: str = ""
 
 
+# The code of a grammar that is malformed in every dialect. Any other that cannot be compiled may be of another dialect.
+MALFORMED = "invalid_grammar"
 # The code of a file that is not there, has expired, or is another owner's.
 NO_SUCH_FILE = "file_not_found"
 NO_FILES = CheckOutcome(complaint="there are no uploaded files here", code=NO_SUCH_FILE)
@@ -103,5 +113,6 @@ def run_check(work: CheckWork) -> CheckOutcome:
         return NO_FILES
     if isinstance(work, PageWork):
         return (web_pages.read if work.is_html else web_pages.read_plain)(work.page, work.charset)
-    compile_definition = grammars.complaint_about if isinstance(work.definition, Grammar) else schemas.complaint_about
-    return CheckOutcome(complaint=compile_definition(work.definition))  # type: ignore[arg-type]
+    if isinstance(work.definition, Grammar):
+        return grammars.check_definition(work.definition)
+    return CheckOutcome(complaint=schemas.complaint_about(work.definition))

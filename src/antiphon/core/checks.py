@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from antiphon.core.built_in_tools import CALLS, UNCHECKED
 from antiphon.core.calls import missing_end
-from antiphon.core.check_work import GrammarWork, SchemaWork
+from antiphon.core.check_work import Flaw, GrammarWork, SchemaWork
 from antiphon.core.dialect import Dialect
 from antiphon.core.item_paths import is_stored
 from antiphon.core.object_end import is_json_object
@@ -59,7 +59,8 @@ class Definition(Struct, frozen=True):
 
     definition: bytes | Grammar
     where: str
-    # A definition that cannot be compiled is an error. Otherwise its calls are not checked, with this notice.
+    # A definition that cannot be compiled is an error. Otherwise its calls are not checked, with this notice, unless it is
+    # malformed.
     required: bool
     notice: str = ""
 
@@ -67,8 +68,8 @@ class Definition(Struct, frozen=True):
 class Checks:
     """The checks of one answer, and the definitions that they are made of."""
 
-    def __init__(self, complaint_about: Callable[[bytes | Grammar], str | None]) -> None:
-        self._complaint_about = complaint_about
+    def __init__(self, flaw_of: Callable[[bytes | Grammar], Flaw | None]) -> None:
+        self._flaw_of = flaw_of
         self.definitions: list[Definition] = []
         self.calls: dict[str, Check] = {}
         self.answer: Check | None = None
@@ -76,7 +77,7 @@ class Checks:
     def readable(self, definition: Definition) -> bool:
         """Notes the definition; false if it is known not to compile."""
         self.definitions.append(definition)
-        return self._complaint_about(definition.definition) is None
+        return self._flaw_of(definition.definition) is None
 
 
 def offer_to_requirements(

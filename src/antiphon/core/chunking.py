@@ -54,10 +54,10 @@ def chunks(text: str, chunking: Chunking) -> list[str]:
 
 def spans(text: str, chunking: Chunking) -> Iterator[tuple[int, int]]:
     """Where each chunk begins and ends. All of the text is in one of them, at least."""
-    start = 0
+    start = end = 0
     while start < len(text):
         limit = _forward(text, start, chunking.size)
-        end = limit if limit == len(text) else _end(text, start, limit)
+        end = limit if limit == len(text) else _end(text, start, limit, end)
         yield start, end
         if end == len(text):
             return
@@ -86,8 +86,9 @@ def _backward(text: str, end: int, tokens: int) -> int:
     return end - len(window.encode("utf-8", "replace")[-most_bytes:].decode("utf-8", "ignore"))
 
 
-def _end(text: str, start: int, limit: int) -> int:
-    earliest = start + max(1, int((limit - start) * LEAST_FILLED))
+def _end(text: str, start: int, limit: int, previous: int) -> int:
+    """Past the previous end, which is nearer than the limit, because chunks overlap by half at most."""
+    earliest = max(previous, start + max(1, int((limit - start) * LEAST_FILLED)))
     for boundary in BOUNDARIES:
         # One more character than may be taken: a boundary may need to see it.
         ends = [min(found.end(), limit) for found in boundary.finditer(text, earliest, min(len(text), limit + 1))]

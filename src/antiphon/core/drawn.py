@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from antiphon.core.check_work import CheckOutcome
+from antiphon.core.check_work import CheckOutcome, Flaw
 from antiphon.core.documents import KnownDocuments
 from antiphon.core.environment import Environment, KnownDefinitions, definition_digest
 from antiphon.core.images import outcome_without_images
@@ -30,7 +30,7 @@ class Drawn(Struct):
     # By the end of each seal: what was in it.
     opened: dict[str, str | None] = {}
     # By their digests: definitions and documents that were known before this exchange needed them.
-    definitions: dict[str, str | None] = {}
+    definitions: dict[str, Flaw | str | None] = {}
     documents: dict[str, CheckOutcome] = {}
 
 
@@ -83,7 +83,7 @@ def noting_environment(environment: Environment, drawn: Drawn, grow: Callable[[i
 class NotedDefinitions(KnownDefinitions):
     """Those of all exchanges. What one of them finds there is noted, but for what it has added itself."""
 
-    def __init__(self, shared: KnownDefinitions, noted: dict[str, str | None]) -> None:
+    def __init__(self, shared: KnownDefinitions, noted: dict[str, Flaw | str | None]) -> None:
         self._shared = shared
         self._noted = noted
         self._own: set[bytes] = set()
@@ -91,15 +91,15 @@ class NotedDefinitions(KnownDefinitions):
     def __contains__(self, definition: bytes | Grammar) -> bool:
         known = definition in self._shared
         if known and (digest := definition_digest(definition)) not in self._own:
-            self._noted[digest.hex()] = self._shared.complaint(definition)
+            self._noted[digest.hex()] = self._shared.flaw(definition)
         return known
 
-    def complaint(self, definition: bytes | Grammar) -> str | None:
-        return self._shared.complaint(definition) if definition in self else None
+    def flaw(self, definition: bytes | Grammar) -> Flaw | None:
+        return self._shared.flaw(definition) if definition in self else None
 
-    def add(self, definition: bytes | Grammar, complaint: str | None) -> None:
+    def add(self, definition: bytes | Grammar, flaw: Flaw | None) -> None:
         self._own.add(definition_digest(definition))
-        self._shared.add(definition, complaint)
+        self._shared.add(definition, flaw)
 
 
 class NotedDocuments(KnownDocuments):
@@ -160,7 +160,10 @@ class ReplayedDefinitions(KnownDefinitions):
 
     def __init__(self, drawn: Drawn) -> None:
         super().__init__(len(drawn.definitions) + 1000)
-        self._complaints = {bytes.fromhex(digest): complaint for digest, complaint in drawn.definitions.items()}
+        # Older recordings have only the reason.
+        self._flaws = {
+            bytes.fromhex(digest): Flaw(flaw) if isinstance(flaw, str) else flaw for digest, flaw in drawn.definitions.items()
+        }
 
 
 def _replayed_documents(drawn: Drawn) -> KnownDocuments:

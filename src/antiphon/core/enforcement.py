@@ -11,10 +11,8 @@ from antiphon.core.messages import MessageState
 from antiphon.core.own_words import BAD_CALL, CALLED_AGAIN, NO_CALLS_LEFT, NO_SUCH_TOOL, NO_TOOLS_LEFT
 from antiphon.core.requirements import NO_REQUIREMENTS, Requirements
 from antiphon.core.tools import LONGEST_NAME, ToolResult
-from antiphon.errors import AnswerInvalid
+from antiphon.errors import AnswerInvalid, NotConstrained
 
-# The code of the error for an answer that the engine should have constrained to a schema, and did not.
-SCHEMA_NOT_KEPT = "schema_not_kept"
 NO_CALLS = "the 0 that may be made"
 ONE_CALL = "the 1 that may be made, because parallel_tool_calls is false"
 NOT_CHECKED = "The answer could not be checked against its schema in time."
@@ -196,8 +194,7 @@ class Enforcement:
         if outcome.complaint is None:
             return None
         self.not_constrained = state
-        message = f"The engine did not constrain the answer to its schema: {outcome.complaint}."
-        return AnswerInvalid(message, code=SCHEMA_NOT_KEPT)
+        return NotConstrained(f"The engine did not constrain the answer to its schema: {outcome.complaint}.")
 
     # ---- calls that are not run --------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import msgspec
 
 from antiphon.core.calls import FORMS, Forms, FunctionForm
+from antiphon.core.check_work import Flaw
 from antiphon.core.documents import KnownDocuments, digest_of
 from antiphon.core.event_style import REASONING_TEXT, ReasoningEvents
 from antiphon.core.help import HelpSetting
@@ -35,19 +36,19 @@ class KnownDefinitions:
     def __init__(self, most: int = MOST_DEFINITIONS) -> None:
         self._most = most
         # By digest: a definition may be large.
-        self._complaints: dict[bytes, str | None] = {}
+        self._flaws: dict[bytes, Flaw | None] = {}
 
     def __contains__(self, definition: bytes | Grammar) -> bool:
-        return definition_digest(definition) in self._complaints
+        return definition_digest(definition) in self._flaws
 
-    def complaint(self, definition: bytes | Grammar) -> str | None:
+    def flaw(self, definition: bytes | Grammar) -> Flaw | None:
         """Why it does not compile; None if it does, or if that is not known."""
-        return self._complaints.get(definition_digest(definition))
+        return self._flaws.get(definition_digest(definition))
 
-    def add(self, definition: bytes | Grammar, complaint: str | None) -> None:
-        self._complaints[definition_digest(definition)] = complaint
-        while len(self._complaints) > self._most:
-            del self._complaints[next(iter(self._complaints))]
+    def add(self, definition: bytes | Grammar, flaw: Flaw | None) -> None:
+        self._flaws[definition_digest(definition)] = flaw
+        while len(self._flaws) > self._most:
+            del self._flaws[next(iter(self._flaws))]
 
 
 def definition_digest(definition: bytes | Grammar) -> bytes:

@@ -2,18 +2,20 @@
 
     exchange = Exchange(request, engines, environment)
     exchange.start()                    → events
-    exchange.step                       → what to do now: Ask | Check | ListTools | RunTools | Estimate | Count | Compact | Done
+    exchange.step                       → what to do now: Ask | AwaitProbe | Check | ListTools | RunTools | Estimate | Count |
+                                          Compact | Done
     exchange.receive(data)              → events of this piece of the engine's body, until `reading` is false
     exchange.finish()                   → events; the engine's body is at its end. The next step follows.
     exchange.refused(error)             → the engine refused before its first byte: learn, truncate, ask another, or fail
-    exchange.checked(…), listed(…), tool_result(…), estimated(…), counted(…), compacted()   → events; the next step follows
+    exchange.checked(…), listed(…), tool_result(…), estimated(…), counted(…), compacted(), probed(…)   → events; the next step
+                                          follows
     exchange.end()                      → the terminal event; the caller stores `response`, and then sends it
 
 One response may take many engine answers: a repair, a lesson learned, a truncation, a round of tools. All of them are steps of
 this one object. A compaction of the history is an exchange of its own, `compaction`. Usage is the sum over all of them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from typing import Any
@@ -58,6 +60,7 @@ from antiphon.core.steps import (
     DONE,
     Ask,
     AskReason,
+    AwaitProbe,
     Check,
     Compact,
     Count,
@@ -129,20 +132,29 @@ class Exchange:
         runs_tools: bool = True,
         containers: Mapping[str, str] = NO_CONTAINERS,
         files: Mapping[str, Sequence[CodeFile]] = NO_FILES,
+        in_words: Collection[int] = (),
     ) -> None:
         """`engines`: those that may be asked, the best first. `history`: stored items before the request's own input.
         `compact`: the answer is one sealed summary of the conversation. `asks_again`: an answer that is rejected, or that the
         engine failed at, may be asked for once more. `first_engine`: the number of the engine to begin with. `notices`: what
         was changed before the exchange began. `attached`: tools that the operator adds to those of the request. `runs_tools`:
         servers are asked for their tools, and approved calls are run, before the engine is asked. `containers`: that tools run
-        code in, by the types of the tools. `files`: that these have already, by their ids."""
+        code in, by the types of the tools. `files`: that these have already, by their ids. `in_words`: the numbers of those
+        engines that get the tools of this conversation in words, whatever is known of them by now."""
         self.containers = containers
         self.request = request
         self._engines = engines
         self._earlier_notices = notices
         self._environment = environment
         self._question = Question(
-            request, engines, environment, history=history, compact=compact, first_engine=first_engine, attached=attached
+            request,
+            engines,
+            environment,
+            history=history,
+            compact=compact,
+            first_engine=first_engine,
+            attached=attached,
+            in_words=in_words,
         )
         self._runs_tools = runs_tools
         self.response = self._make_response(response_id, created_at)
@@ -223,7 +235,7 @@ class Exchange:
 
     def server_of(self, label: str) -> McpServer:
         """The MCP server that calls with this label go to. It has secrets: it is kept out of the calls, which are stored."""
-        return self._question.conversion.box.called_servers[label]
+        return self._question.conversion.box.mcp[label].server
 
     @property
     def error(self) -> ApiError | None:
@@ -292,6 +304,9 @@ class Exchange:
         if self._approvals:
             self._run_approved()
             return
+        if self._question.awaits_probe:
+            self.step = AwaitProbe(self._question.engine, self._question.model)
+            return
         self._show_notices()
         conversion = self._question.conversion
         if self._auto_compaction is not None and self._auto_compaction.threshold is not None:
@@ -319,7 +334,8 @@ class Exchange:
         """Shows the lists in the order of the tools. One that failed fails the response, unless the operator attached it."""
         question, listings = self._question, self._listings
         for label in (server.label for server in servers if not question.is_attached(server.label)):
-            self._sequence.add(ListState(self._environment.new_id("mcpl"), label, listings[label]))
+            shown = question.allowed(label, listings[label])
+            self._sequence.add(ListState(self._environment.new_id("mcpl"), label, shown))
             self._sequence.close_items("completed")
             if (failed := listings[label].error) is not None:
                 raise ExternalConnectorError(failure_message(label, failed), param="tools")
@@ -345,6 +361,27 @@ class Exchange:
     def _approved_ran(self) -> None:
         self._approvals = []
         self._continue_round()
+
+    # ---- before the first answer: whether the model sees tools -------------------------------------------------------
+
+    def probed(self, knowledge: EngineKnowledge) -> list[AnyEvent]:
+        """What is known of the engine, now that the probe has ended, or has been waited for long enough."""
+        return self._attempt(partial(self._use_knowledge, knowledge))
+
+    def _use_knowledge(self, knowledge: EngineKnowledge) -> None:
+        self._engines = [knowledge if at == self.engine else known for at, known in enumerate(self._engines)]
+        self._question.probed(knowledge)
+        self._ask()
+
+    @property
+    def knowledge(self) -> EngineKnowledge:
+        """Of the engine that is asked."""
+        return self._question.knowledge
+
+    @property
+    def keeps_words(self) -> bool:
+        """Its tools are in words although the model may see others, and have to stay so in this conversation."""
+        return self.engine in self._question.in_words
 
     # ---- an engine's answer ------------------------------------------------------------------------------------------
 
@@ -483,6 +520,7 @@ class Exchange:
             response_id=self.response.id,
             created_at=self.response.created_at,
             first_engine=self.engine,
+            in_words=self._question.in_words,
         )
         self.step = COMPACT
 

@@ -80,8 +80,12 @@ ERRORS: dict[str, Explanation] = {
         "Send the approval request before its response, or continue the response that has it.",
     ),
     "internal_error": Explanation("The gateway has a bug.", "Report it, with the trace from the log."),
+    "schema_not_kept": Explanation(
+        "The engine was to constrain the answer to a schema, and did not. From now on its answers are checked first.",
+        "Send the request again.",
+    ),
     "invalid_prompt": Explanation(
-        "The engine rejected the request.", "The message says which part of the prompt it does not take."
+        "The engine rejected the request, or the model gave no valid answer to it.", "The message says what is wrong."
     ),
     "server_error": Explanation("The response failed.", "The message says why."),
 }

@@ -9,9 +9,9 @@ import msgspec
 import regex
 from lark import Lark
 from lark.exceptions import GrammarError, LarkError, UnexpectedInput
-from lark.load_grammar import FromPackageLoader
+from lark.load_grammar import FromPackageLoader, find_grammar_errors
 
-from antiphon.core.check_work import CheckOutcome
+from antiphon.core.check_work import MALFORMED, CheckOutcome
 from antiphon.core.easier_tools.patches import BEGIN, END
 from antiphon.core.string_member import whole_input
 from antiphon.core.tools import Grammar
@@ -22,6 +22,21 @@ LONGEST_TEXT = 64 * 1024
 LONGEST_REASON = 200
 # Lark has no terminals that may be empty. Tools use them for "the rest of the line, if any".
 _MAYBE_EMPTY = re.compile(r"/\(?\.\*\)?/")
+# What is not closed ends with its line.
+_LITERAL_OR_COMMENT = re.compile(r"""(?://|\#)[^\n]*+|"(?:\\.|[^"\\\n])*+"?|/(?:\\.|[^/\\\n])*+/?""")
+# What OpenAI's dialect of Lark has in addition: %json, <token>, @grammar, a & b, ~a, a{1,3}, name[options], other names.
+_BEYOND_LARK = re.compile(r"[<@&~{]|%(?!(?:import|ignore|declare|override|extend)\b)|\w\[|\w-(?!>)|[a-z][A-Z]|[A-Z][a-z]")
+# Of a pattern, whatever its dialect.
+MALFORMED_PATTERNS = frozenset(
+    {
+        "missing )",
+        "unbalanced parenthesis",
+        "unterminated character set",
+        "nothing to repeat",
+        "min repeat greater than max repeat",
+        "bad escape (end of pattern)",
+    }
+)
 _FENCE = re.compile(r"\s*```[a-z_]*\n(?P<inside>.*?)\n?```\s*", re.DOTALL)
 
 # Rules that come with Lark itself. The loader is tried first, and an error of it ends the search.
@@ -31,13 +46,13 @@ _own_grammars = FromPackageLoader("lark", ("grammars",))
 Complaint = Callable[[str], str | None]
 
 
-def complaint_about(grammar: Grammar) -> str | None:
-    """Why the grammar cannot be compiled; None if it can be."""
+def check_definition(grammar: Grammar) -> CheckOutcome:
+    """Whether the grammar can be compiled."""
     try:
         _checker(grammar)
     except Unreadable as wrong:
-        return str(wrong)
-    return None
+        return CheckOutcome(complaint=str(wrong), code=MALFORMED if _is_malformed(grammar, wrong) else "")
+    return CheckOutcome()
 
 
 def check(grammar: Grammar, arguments: str) -> CheckOutcome:
@@ -67,7 +82,24 @@ def _checker(grammar: Grammar) -> Complaint:
     try:
         return compile_grammar(grammar.definition or "")
     except (LarkError, regex.error, RecursionError) as wrong:
-        raise Unreadable(str(wrong).partition("\n")[0][:LONGEST_REASON]) from None
+        raise Unreadable(str(wrong).partition("\n")[0][:LONGEST_REASON].strip(" :")) from wrong
+
+
+def _is_malformed(grammar: Grammar, wrong: Unreadable) -> bool:
+    """Not only one that this gateway does not understand: those that OpenAI takes have more than Lark and Python know."""
+    if grammar.syntax == "regex":
+        return getattr(wrong.__cause__, "msg", None) in MALFORMED_PATTERNS
+    return grammar.syntax == "lark" and _is_malformed_lark(grammar.definition or "")
+
+
+def _is_malformed_lark(definition: str) -> bool:
+    if _BEYOND_LARK.search(_LITERAL_OR_COMMENT.sub(" ", definition)) is not None:
+        return False
+    try:
+        return bool(find_grammar_errors(definition))
+    except Exception:
+        # It finds the first error, and fails where it cannot go on after that.
+        return True
 
 
 def _load_common(base_path: Any, grammar_path: str) -> Any:

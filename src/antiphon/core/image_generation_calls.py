@@ -77,7 +77,7 @@ class ImageGenerationForm(SilentForm):
     def item(self, status: Status) -> ImageGenerationCall:
         item = ImageGenerationCall(id=self._id, status=self._shown_status(status))
         if status != "in_progress":
-            item.revised_prompt = self.prompt or UNSET
+            item.result, item.revised_prompt = None, self.prompt or UNSET
             self._show_result(item)
         return item
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct, structs
 
+from antiphon.core.conversation_forms import ConversationForms
 from antiphon.core.dialect import Dialect
 from antiphon.core.fact_words import WORDS, Fact, FactSource, is_unusual
 from antiphon.core.help import Help, HelpSetting, choose_help, parameters_in_name
@@ -98,6 +99,8 @@ class EngineKnowledge:
         self._last_facts: KnownFacts | None = None
         # What the last requests of a model had to learn for themselves, and how many of them did so in a row.
         self._repeated: dict[str, tuple[dict[str, Any], int]] = {}
+        # The conversations that keep a form which is not that of new ones.
+        self.forms = ConversationForms()
 
     @classmethod
     def from_facts(cls, facts: KnownFacts) -> "EngineKnowledge":
@@ -198,6 +201,11 @@ class EngineKnowledge:
     def assumes(self, model: str) -> bool:
         """What a probe was expected to show of this model is not known yet."""
         return bool(self._assumed.get(self.served(model)))
+
+    @property
+    def has_two_forms(self) -> bool:
+        """Tools may be in words in one conversation, and not in another."""
+        return bool(self._assumed or self.forms)
 
     def stop_assuming(self, model: str) -> None:
         """Its probes have ended. What they did not show stays as it was known, or as the dialect has it."""

@@ -1,18 +1,18 @@
 """The question of an exchange: which engine is asked, and the request in its dialect, as it is by now."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import structs
 
-from antiphon.core.check_work import CheckOutcome, DefinitionWork, DocumentWork, StoredFileWork
+from antiphon.core.check_work import MALFORMED, CheckOutcome, DefinitionWork, DocumentWork, Flaw, StoredFileWork
 from antiphon.core.compaction import TRIGGER, items_to_window
 from antiphon.core.constraints import strict_facts
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents, ReadWork, files_of, outcome_size, work_digest
 from antiphon.core.enforcement import Rejection
 from antiphon.core.environment import Environment
-from antiphon.core.knowledge import EngineKnowledge
+from antiphon.core.knowledge import UNTIL_PROBED, EngineKnowledge
 from antiphon.core.lessons import lesson_of
 from antiphon.core.mcp.approvals import check_servers, items_to_approvals
 from antiphon.core.mcp.servers import Listing, McpServer
@@ -40,10 +40,10 @@ THOUGHT_TOO_LONG = "the model used up max_output_tokens while it was thinking: i
 
 # At first, and mostly to the end.
 NO_FACTS: Mapping[str, Any] = {}
-NOTHING_DEFINED: Mapping[bytes | Grammar, str | None] = {}
+NOTHING_DEFINED: Mapping[bytes | Grammar, Flaw | None] = {}
 NOTHING_READ: Mapping[bytes, CheckOutcome] = {}
 
-TOO_SLOW = "it takes too long to compile"
+TOO_SLOW = Flaw("it takes too long to compile")
 TOO_SLOW_TO_READ = "it takes too long, or too much memory"
 
 
@@ -54,6 +54,11 @@ def _own_items(request: CreateResponse, history: Sequence[Item], *, compact: boo
         items = resolved(history, items)
     triggered = bool(items) and items[-1].get("type") == TRIGGER
     return [*items, {"type": TRIGGER}] if compact and not triggered else items
+
+
+def _is_call(item: Item) -> bool:
+    """Or the result of one."""
+    return str(item.get("type")).endswith(("_call", "_call_output"))
 
 
 class Question:
@@ -69,6 +74,7 @@ class Question:
         compact: bool,
         first_engine: int = 0,
         attached: Sequence[Tool] = (),
+        in_words: Collection[int] = (),
     ) -> None:
         self.engine = first_engine
         # What is known of it.
@@ -82,6 +88,8 @@ class Question:
         self.items = [*history, *_own_items(request, history, compact=compact)]
         self._earlier = len(history)
         self.window = items_to_window(self.items, environment.sealer.open, earlier=self._earlier, sent=self._earlier)
+        # The numbers of the engines that get tools in words, because the conversation began so.
+        self.in_words = frozenset(in_words)
         # What failures have taught, for this request alone.
         self._facts = NO_FACTS
         self._lessons = 0
@@ -141,6 +149,8 @@ class Question:
         knowledge, environment = self.knowledge, self._environment
         model = self._request.model or knowledge.default_model
         dialect, help, sampling, _ = knowledge.traits_of(model, environment.help)
+        if self.engine in self.in_words:
+            dialect = structs.replace(dialect, **UNTIL_PROBED)
         if self._strict or self._facts:
             dialect = structs.replace(dialect, **{**(strict_facts(dialect) if self._strict else {}), **self._facts})
         conversion = request_to_chat(
@@ -152,7 +162,7 @@ class Question:
             earlier=earlier,
             check_grammars=environment.check_grammars,
             tool_definitions=environment.tool_definitions,
-            complaint_about=self._complaint_about,
+            flaw_of=self._flaw_of,
             documents=Documents(self._outcome_of),
             rounds=self._rounds,
             found=self._found,
@@ -230,11 +240,12 @@ class Question:
             self._environment.documents.add(digest, outcome)
 
     def _define(self, definition: bytes | Grammar, outcome: CheckOutcome) -> None:
-        complaint = TOO_SLOW if outcome.unfinished else outcome.complaint
-        self._outdated = self._outdated or complaint is not None
-        self._defined = {**self._defined, definition: complaint}
+        flaw = None if outcome.complaint is None else Flaw(outcome.complaint, outcome.code == MALFORMED)
+        flaw = TOO_SLOW if outcome.unfinished else flaw
+        self._outdated = self._outdated or flaw is not None
+        self._defined = {**self._defined, definition: flaw}
         if not outcome.unfinished:
-            self._environment.definitions.add(definition, complaint)
+            self._environment.definitions.add(definition, flaw)
 
     def _knows(self, work: ReadWork | DefinitionWork) -> bool:
         """It was done before, for this request or for another."""
@@ -245,8 +256,8 @@ class Question:
     def _outcome_of(self, digest: bytes) -> CheckOutcome | None:
         return self._documents.get(digest) or self._environment.documents.get(digest)
 
-    def _complaint_about(self, definition: bytes | Grammar) -> str | None:
-        return self._defined.get(definition) or self._environment.definitions.complaint(definition)
+    def _flaw_of(self, definition: bytes | Grammar) -> Flaw | None:
+        return self._defined.get(definition) or self._environment.definitions.flaw(definition)
 
     # ---- MCP servers -------------------------------------------------------------------------------------------------
 
@@ -257,6 +268,11 @@ class Question:
 
     def is_attached(self, label: str) -> bool:
         return self.conversion.box.servers[label].startswith(ATTACHED)
+
+    def allowed(self, label: str, listing: Listing) -> Listing:
+        """The tools of it that the request allows."""
+        offers = self.conversion.box.mcp[label].offers
+        return structs.replace(listing, tools=[tool for tool in listing.tools if offers(tool)])
 
     def add_lists(self, listings: Mapping[str, Listing]) -> None:
         for label, listing in listings.items():
@@ -274,6 +290,22 @@ class Question:
         self.knowledge = self._engines[self.engine]
         self._facts = self._repeating = NO_FACTS
         self._lessons = 0
+        self.convert()
+
+    @property
+    def awaits_probe(self) -> bool:
+        """Whether the model sees tools is about to be known, and makes a difference here."""
+        return self.engine not in self.in_words and self.knowledge.assumes(self.model) and self._has_tools
+
+    @property
+    def _has_tools(self) -> bool:
+        return bool(self.conversion.box.functions) or any(map(_is_call, self.window.items))
+
+    def probed(self, knowledge: EngineKnowledge) -> None:
+        """If it is still not known, tools stay in words to the end: each prompt has to begin as the one before it."""
+        self.knowledge = knowledge
+        if knowledge.assumes(self.model):
+            self.in_words |= {self.engine}
         self.convert()
 
     @property

@@ -19,7 +19,7 @@ from antiphon.core.environment import Environment
 from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.images import outcome_without_images, without_images
-from antiphon.core.knowledge import KnownFacts
+from antiphon.core.knowledge import EngineKnowledge, KnownFacts
 from antiphon.core.mcp.mcp_tools import McpTools
 from antiphon.core.mcp.secrets import body_without_secrets, has_secrets
 from antiphon.core.mcp.servers import Listing
@@ -56,6 +56,7 @@ class Options(NamedTuple):
     attached: Sequence[Item] = ()
     containers: Mapping[str, str] = {}
     files: Mapping[str, Sequence[CodeFile]] = {}
+    in_words: Sequence[int] = ()
 
 
 class Recording(Struct):
@@ -255,6 +256,10 @@ class RecordedExchange(Exchange):
     def compacted(self) -> list[AnyEvent]:
         self._note("compacted")
         return super().compacted()
+
+    def probed(self, knowledge: EngineKnowledge) -> list[AnyEvent]:
+        self._note("probed", knowledge.facts())
+        return super().probed(knowledge)
 
     def end(self, error: ApiError | None = None) -> list[AnyEvent]:
         if error is None:

@@ -248,4 +248,5 @@ ARGUMENTS: Mapping[str, Callable[[Any], Any]] = {
     "tool_result": lambda plain: (plain[0], msgspec.convert(plain[1], ToolResult)),
     "listed": lambda plain: (plain[0], msgspec.convert(plain[1], Listing)),
     "estimated": lambda plain: msgspec.convert(plain, list[Usage]),
+    "probed": lambda plain: msgspec.convert(plain, KnownFacts),
 }

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from antiphon.core.chat_request import make_chat, wants_logprobs
+from antiphon.core.check_work import MALFORMED, Flaw
 from antiphon.core.checks import Checks, Definition, offer_to_requirements, wants_json
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents, ReadWork
@@ -16,6 +17,7 @@ from antiphon.core.easier_tools.adaptations import offer_easier_tools
 from antiphon.core.enforcement import Rejection
 from antiphon.core.help import NO_HELP, Help
 from antiphon.core.input_items import items_to_draft, tools_in_items, tools_of_search
+from antiphon.core.item_paths import is_stored
 from antiphon.core.known_toolboxes import KnownToolboxes, toolbox_key
 from antiphon.core.loops import offer_without, withheld_to_notices
 from antiphon.core.request_fields import dropped_fields_to_notices, refuse_unsupported
@@ -63,7 +65,7 @@ def request_to_chat(
     earlier: int = 0,
     check_grammars: bool = True,
     tool_definitions: Mapping[str, Define] = DEFINITIONS,
-    complaint_about: Callable[[bytes | Grammar], str | None] = lambda definition: None,
+    flaw_of: Callable[[bytes | Grammar], Flaw | None] = lambda definition: None,
     documents: Documents | None = None,
     rounds: Sequence[AssistantTurn | UserTurn] = (),
     found: Sequence[Tool] = (),
@@ -75,7 +77,7 @@ def request_to_chat(
     lists: KnownLists | None = None,
     toolboxes: KnownToolboxes | None = None,
 ) -> Conversion:
-    """`earlier`: how many of the items were stored, and not sent with this request. `complaint_about`: why a
+    """`earlier`: how many of the items were stored, and not sent with this request. `flaw_of`: why a
     schema or grammar is known not to compile. `documents`: what is known of the documents in the items.
     `rounds`, `found`, `rejection`: what has become of the response so far. `help`: what a small model gets.
     `sampling`: how this model's tokens are chosen where the request does not say. `attached`: tools that the operator adds.
@@ -90,7 +92,7 @@ def request_to_chat(
     compacts = bool(items) and len(items) > earlier and items[-1].get("type") == "compaction_trigger"
     request, sampling = _as_answered(request, box, sampling, compacts=compacts)
     offer = _offer(request, box, draft, dialect, tool_definitions, help)
-    checks = Checks(complaint_about)
+    checks = Checks(flaw_of)
     requirements = offer_to_requirements(
         request,
         offer,
@@ -104,7 +106,7 @@ def request_to_chat(
     for turn in rejection_to_turns(rejection, requirements, helped=help.stops_loops) if rejection is not None else ():
         draft.add(turn)
     # Raises for a definition that must be followed: nothing is made of a request that has one.
-    unreadable = tuple(_unreadable_to_notices(checks.definitions, complaint_about)) if checks.definitions else ()
+    unreadable = tuple(_unreadable_to_notices(checks.definitions, flaw_of)) if checks.definitions else ()
     made = make_chat(request, model, draft, offer, box, requirements, dialect, sampling)
     before = (*dropped_fields_to_notices(request), *draft.notices, *documents.notices)
     return Conversion(
@@ -217,17 +219,19 @@ def _may_hold_calls(request: CreateResponse) -> bool:
 
 
 def _unreadable_to_notices(
-    definitions: Iterable[Definition], complaint_about: Callable[[bytes | Grammar], str | None]
+    definitions: Iterable[Definition], flaw_of: Callable[[bytes | Grammar], Flaw | None]
 ) -> Iterable[str]:
     for definition in definitions:
-        reason = complaint_about(definition.definition)
-        if reason is not None and definition.required:
-            code = "invalid_json_schema" if definition.where.startswith("text.") else "invalid_function_parameters"
-            raise InvalidRequest(
-                f"Invalid `{definition.where}`: not a JSON schema: {reason}.", param=definition.where, code=code
-            )
-        if reason is not None:
-            yield f"{definition.notice}: {reason}"
+        flaw, where = flaw_of(definition.definition), definition.where
+        if flaw is None:
+            continue
+        if definition.required:
+            code = "invalid_json_schema" if where.startswith("text.") else "invalid_function_parameters"
+            raise InvalidRequest(f"Invalid `{where}`: not a JSON schema: {flaw.reason}.", param=where, code=code)
+        if flaw.malformed and not is_stored(where):
+            where = f"{where}.definition"
+            raise InvalidRequest(f"Invalid `{where}`: not a grammar: {flaw.reason}.", param=where, code=MALFORMED)
+        yield f"{definition.notice}: {flaw.reason}"
 
 
 def _no_finder() -> None:

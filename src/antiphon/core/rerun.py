@@ -114,6 +114,7 @@ KINDS: dict[str, Kind] = {
     "estimated": "wait",
     "counted": "wait",
     "compacted": "wait",
+    "probed": "wait",
     "abort": "refused",
     "end": "end",
 }
@@ -266,6 +267,8 @@ def _to_arguments(name: str, arguments: Any) -> tuple[Any, ...]:
     if isinstance(arguments, ApiError):
         # A copy: the exchange may raise it, and the recorded one would keep all of this run in memory with its frames.
         return (without_trace(arguments),)
+    if name == "probed":
+        return (EngineKnowledge.from_facts(arguments),)
     return tuple(arguments) if name in ("tool_result", "listed") else (arguments,)
 
 

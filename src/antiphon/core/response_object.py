@@ -43,10 +43,10 @@ def request_to_response(
         service_tier="default" if request.service_tier in (None, "auto") else request.service_tier,
         prompt_cache_key=request.prompt_cache_key,
         prompt_cache_retention=UNSET if (kept := request.prompt_cache_retention) is None else kept.replace("-", "_"),
-        user=UNSET if request.user is None else request.user,
+        user=request.user,
         safety_identifier=request.safety_identifier,
         metadata={} if request.metadata is None else request.metadata,
-        reasoning=None if request.reasoning is None else _reasoning_to_echo(request.reasoning, wants_summary(request)),
+        reasoning=_reasoning_to_echo(request),
         text=PLAIN_TEXT if request.text is None else _text_to_echo(request.text),
         tools=list(tools),
         tool_choice="auto" if request.tool_choice is None else choice_to_echo(request.tool_choice),
@@ -64,8 +64,9 @@ def sampling_to_echo(request: CreateResponse, sampling: Sampling) -> dict[str, A
     }
 
 
-def _reasoning_to_echo(asked: ReasoningOptions, summary: str | None) -> dict[str, str | None]:
-    return {"effort": asked.effort, "summary": summary}
+def _reasoning_to_echo(request: CreateResponse) -> dict[str, str | None]:
+    asked = request.reasoning or ReasoningOptions()
+    return {"effort": asked.effort, "summary": wants_summary(request)}
 
 
 def _text_to_echo(text: TextOptions) -> dict[str, Any]:

@@ -49,6 +49,14 @@ class Ask(Struct, frozen=True):
     reason: AskReason = "first"
 
 
+class AwaitProbe(Struct, frozen=True):
+    """A probe is about to show whether this model sees tools. Wait for it, within bounds, and give what is known then of the
+    engine of this number to `probed()`."""
+
+    engine: int
+    model: str
+
+
 class Check(Struct, frozen=True):
     """Run the work, which may be slow, and give its outcome to `checked()`."""
 
@@ -92,4 +100,4 @@ class Done(Struct, frozen=True):
 
 DONE = Done()
 COMPACT = Compact()
-Step = Ask | Check | ListTools | RunTools | Estimate | Count | Compact | Done
+Step = Ask | AwaitProbe | Check | ListTools | RunTools | Estimate | Count | Compact | Done

@@ -9,7 +9,7 @@ from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.mcp.servers import Listing, McpListError, McpServer
 from antiphon.core.prompt_length import prompt_text, tokens_by_length
-from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, ListTools, RunTools, ToolCall
+from antiphon.core.steps import Ask, AwaitProbe, Check, Compact, Count, Done, Estimate, ListTools, RunTools, ToolCall
 from antiphon.core.tools import ToolResult
 from antiphon.errors import ApiError
 
@@ -37,6 +37,9 @@ def run_exchange(
         match step:
             case Ask():
                 yield from _answer(exchange, ask, step)
+            case AwaitProbe():
+                # Nothing is probed here.
+                yield from exchange.probed(exchange.knowledge)
             case Check():
                 yield from exchange.checked(run_check(step.work))
             case ListTools():

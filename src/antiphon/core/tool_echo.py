@@ -46,7 +46,9 @@ def _namespace(tool: Tool) -> Tool:
 
 def _inner(tool: Tool) -> Tool:
     """Other types are left out there, and have not been checked. A parameter of a function may be named like a secret."""
-    return _given(flat(tool) if tool["type"] in ("function", "custom") else _as_given(without_secrets(tool)))
+    if tool["type"] == "function":
+        return _function(tool)
+    return _given(flat(tool) if tool["type"] == "custom" else _as_given(without_secrets(tool)))
 
 
 def _mcp(tool: Tool) -> Tool:

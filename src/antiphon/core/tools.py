@@ -19,6 +19,7 @@ from antiphon.core import built_in_tools
 from antiphon.core.deferred_tools import DeferredTool, is_deferred, searches_here
 from antiphon.core.easier_tools.functions import EasyFunction
 from antiphon.core.item_paths import is_stored
+from antiphon.core.mcp.definitions import McpDefinition
 from antiphon.core.mcp.servers import McpServer
 from antiphon.core.tool_echo import flat, tool_to_echo
 from antiphon.core.tool_members import members_without_effect
@@ -155,7 +156,7 @@ def _with_digest(name: str, native: Native) -> str:
 class KnownLists(Protocol):
     """The tools of MCP servers, as far as they are known."""
 
-    def tools_of(self, label: str, *, attached: bool = False) -> Sequence[McpTool] | None: ...
+    def tools_of(self, label: str, *, attached: bool = False, named: Collection[str] = ()) -> Sequence[McpTool] | None: ...
 
 
 class Toolbox(Struct):
@@ -185,7 +186,7 @@ class Toolbox(Struct):
     # MCP servers, by label: where each was defined; and those whose tools have to be listed before they can be offered.
     servers: dict[str, str] = field(default_factory=dict)
     # The servers that the labels mean: calls go there.
-    called_servers: dict[str, McpServer] = field(default_factory=dict)
+    mcp: dict[str, McpDefinition] = field(default_factory=dict)
     unlisted: list[McpServer] = field(default_factory=list)
     # What is known of their tools. A server that is not among them has to be asked first.
     lists: KnownLists | None = None
@@ -343,12 +344,21 @@ def custom_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = No
     words = custom.description or ""
     hint = "The whole input of the tool, as plain text."
     grammar = custom.format if custom.format is not None and custom.format.definition else None
+    if custom.format is not None and custom.format.type == "grammar" and not is_stored(where):
+        _check_grammar_is_there(custom.format, f"{where}.format.definition")
     if grammar is not None:
         hint = f"The whole input of the tool, as plain text that follows the {grammar.syntax} grammar in the description."
         words = f"{words}\n\nThe input must follow this {grammar.syntax} grammar:\n{grammar.definition}".strip()
     parameters = built_in_tools.parameters({"input": {"type": "string", "description": hint}}, "input")
     if box.add(native, ChatFunction("", words or None, parameters), where) and grammar is not None:
         box.grammars[native] = grammar
+
+
+def _check_grammar_is_there(grammar: Grammar, where: str) -> None:
+    if grammar.definition is None:
+        raise InvalidRequest(f"`{where}` is required.", param=where, code="missing_required_parameter")
+    if not grammar.definition.strip():
+        raise InvalidRequest(f"Invalid `{where}`: the grammar is empty.", param=where, code="invalid_grammar")
 
 
 def namespace_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:

@@ -24,12 +24,21 @@ LEADING_LENGTH = 4096
 def affinity_key(request: CreateResponse, history: Sequence[Mapping[str, Any]], owner: str) -> str:
     """The same for every request of a conversation. `history`: the stored items before the request's own."""
     if request.prompt_cache_key:
-        parts = [owner, "key", request.prompt_cache_key]
-    elif (conversation := conversation_of(request)) is not None:
+        return _digest([owner, "key", request.prompt_cache_key])
+    return conversation_key(request, history, owner)
+
+
+def conversation_key(request: CreateResponse, history: Sequence[Mapping[str, Any]], owner: str) -> str:
+    """The same, and another one for each conversation: many may have one `prompt_cache_key`."""
+    if (conversation := conversation_of(request)) is not None:
         parts = [owner, "conversation", conversation]
     else:
         parts = [owner, "beginning", (request.instructions or "")[:LEADING_LENGTH]]
         _add_beginning(parts, history or request_to_items(request))
+    return _digest(parts)
+
+
+def _digest(parts: Sequence[str]) -> str:
     return hashlib.blake2b("\0".join(parts).encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -12,9 +12,10 @@ from msgspec import Struct
 from antiphon import logs
 from antiphon.core.knowledge import MOST_MODELS
 from antiphon.core.template_demands import TOOLS
-from antiphon.engines.prober import PROBES, Probe, findings_of, learned, teach
-from antiphon.engines.probes.client import Wait
+from antiphon.engines.prober import PROBES, Probe, learned, run_probes, teach
+from antiphon.engines.probes.client import TIME_LIMIT, ProbeClient
 from antiphon.engines.probes.findings import Finding, NoAnswer, Verdict
+from antiphon.engines.probes.waiters import ProbeWaiters
 from antiphon.engines.upstream import Engine
 
 # Only the first models of an engine are probed before a client asks for them.
@@ -33,6 +34,8 @@ class ProbeTimes(Struct, frozen=True):
     longest_wait: float = 5.0
     # That an engine, or the first request for a model, waits for the probes that generate nothing.
     examination: float = 5.0
+    # That requests with tools wait for the probe of tools, from the first of them on.
+    tools: float = 20.0
     # Until an engine is probed again that was too busy to answer. Doubled each time.
     retry: float = 60.0
 
@@ -60,7 +63,7 @@ class Examiner:
 
     What generates nothing costs nothing, and is asked before an engine is ready. What has to be generated is asked in the
     background, one request at a time, while no client uses the engine: with one slot a client would have to wait. An engine
-    that is always busy is asked all the same, after a while.
+    that is always busy is asked all the same, after a while; and at once, while requests wait for the probe of tools.
     """
 
     def __init__(
@@ -81,10 +84,11 @@ class Examiner:
         self._probes = probes
         self._examinations: dict[tuple[Engine, str], Examination] = {}
         self._probing: dict[Engine, asyncio.Task[None]] = {}
+        self._waiters: dict[Engine, ProbeWaiters] = {}
 
     def examine(self, engine: Engine) -> None:
-        """From now on: when it is found, and when it is asked for a model."""
-        engine.when_found, engine.when_asked_for = self.found, self.asked_for
+        """From now on: when it is found, and when it is asked for a model, or with tools."""
+        engine.when_found, engine.when_asked_for, engine.when_offered_tools = self.found, self.asked_for, self.offered_tools
 
     async def found(self, engine: Engine) -> None:
         """Returns when the engine may be used: what it can do is known, or the safe way is taken until it is."""
@@ -95,7 +99,8 @@ class Examiner:
         engine.knowledge.assume(probed)
         examinations = [task for model in models if (task := self._examine(engine, model)) is not None]
         if probed:
-            self._probing[engine] = asyncio.create_task(self._probe(engine, probed, examinations))
+            waiters = self._waiters[engine] = ProbeWaiters(map(engine.knowledge.served, probed), self._times.tools)
+            self._probing[engine] = asyncio.create_task(self._probe(engine, probed, examinations, waiters))
         if examinations:
             await asyncio.wait(examinations)
 
@@ -108,6 +113,12 @@ class Examiner:
             task = self._examine(engine, model, late)
         # Not the task itself: a caller that is cancelled must not cancel it.
         return None if task is None or task.done() else asyncio.wait({task})
+
+    def offered_tools(self, engine: Engine, model: str) -> Awaitable[object] | None:
+        """What ends with the probe of this model's tools, or when it has been waited for long enough. None: there is nothing to
+        wait for."""
+        waiters = self._waiters.get(engine)
+        return waiters.wait_for(engine.knowledge.served(model)) if waiters is not None else None
 
     async def wait(self) -> None:
         """Returns when the probes that are running now have ended."""
@@ -126,6 +137,7 @@ class Examiner:
             self._examinations.pop(key).cancel()
         if (probing := self._probing.pop(engine, None)) is not None:
             probing.cancel()
+        self._waiters.pop(engine, None)
 
     # ---- without a generation ----------------------------------------------------------------------------------------
 
@@ -144,29 +156,35 @@ class Examiner:
 
     async def _examine_in_time(self, engine: Engine, model: str, probes: Sequence[Probe], late: int) -> Examined:
         """An engine that does not answer is used all the same."""
-        answered: set[str] = set()
+        findings: list[Finding] = []
         try:
             async with asyncio.timeout(self._times.examination):
-                async for finding in self._run(engine, model, probes, _no_generation):
-                    if finding.verdict is not Verdict.UNKNOWN:
-                        answered.add(finding.capability)
+                await self._run(ProbeClient(engine, model, TIME_LIMIT, _no_generation), probes, findings)
+            late = 0
         except TimeoutError:
-            return Examined(frozenset(answered), late + 1)
-        return Examined(frozenset(answered), 0)
+            late += 1
+        finally:
+            _log_findings(engine, model, findings)
+        return Examined(frozenset(finding.capability for finding in findings if finding.verdict is not Verdict.UNKNOWN), late)
 
     # ---- in the background -------------------------------------------------------------------------------------------
 
-    async def _probe(self, engine: Engine, models: Sequence[str], examinations: Sequence[Examination]) -> None:
-        if examinations:
-            await asyncio.wait(examinations)
-        for model in filter(engine.knowledge.assumes, models):
-            logs.log("tools are written as text until their probe has ended", engine=engine.root, model=model)
-        left = {model: self._background_probes(engine, model) for model in models}
-        for pause in self._pauses():
-            left = {model: again for model, probes in left.items() if (again := await self._probe_model(engine, model, probes))}
-            if not left:
-                return
-            await asyncio.sleep(pause)
+    async def _probe(
+        self, engine: Engine, models: Sequence[str], examinations: Sequence[Examination], waiters: ProbeWaiters
+    ) -> None:
+        try:
+            if examinations:
+                await asyncio.wait(examinations)
+            for model in filter(engine.knowledge.assumes, models):
+                logs.log("requests with tools wait for the probe of tools", engine=engine.root, model=model)
+            left = {model: self._background_probes(engine, model) for model in models}
+            for pause in self._pauses():
+                left = await self._probe_models(engine, left, waiters)
+                if not left:
+                    return
+                await asyncio.sleep(pause)
+        finally:
+            waiters.end_all()
 
     def _pauses(self) -> Iterator[float]:
         pause = self._times.retry
@@ -174,49 +192,58 @@ class Examiner:
             yield pause
             pause = min(2 * pause, max(self._times.retry, LONGEST_PAUSE))
 
-    async def _probe_model(self, engine: Engine, model: str, probes: Sequence[Probe]) -> list[Probe]:
+    async def _probe_models(
+        self, engine: Engine, left: Mapping[str, Sequence[Probe]], waiters: ProbeWaiters
+    ) -> dict[str, list[Probe]]:
         """Returns the probes to repeat: those that a busy engine did not answer, as long as that of tools is one of them."""
-        unanswered: set[str] = set()
-        async for finding in self._run(engine, model, probes, partial(self._wait_until_idle, engine)):
-            if finding.may_pass:
-                unanswered.add(finding.capability)
-            # At once: the other probes may take long.
-            if TOOLS not in unanswered:
+        wait = partial(self._wait_until_idle, engine, waiters)
+        clients = {model: ProbeClient(engine, model, TIME_LIMIT, wait) for model in left}
+        found: dict[str, list[Finding]] = {model: [] for model in left}
+        # Those of tools first, for all models: requests wait for them, and the other probes may take long.
+        for model, probes in left.items():
+            await self._run(clients[model], [probe for probe in probes if probe.capability == TOOLS], found[model])
+            if TOOLS not in _unanswered(found[model]):
                 engine.knowledge.stop_assuming(model)
-        if TOOLS in unanswered:
-            return [probe for probe in probes if probe.capability in unanswered]
-        engine.knowledge.stop_assuming(model)
-        return []
+            waiters.end(engine.knowledge.served(model))
+        for model, probes in left.items():
+            await self._run(clients[model], [probe for probe in probes if probe.capability != TOOLS], found[model])
+            _log_findings(engine, model, found[model])
+        missing = {model: names for model in left if TOOLS in (names := _unanswered(found[model]))}
+        return {model: [probe for probe in left[model] if probe.capability in missing[model]] for model in missing}
 
     def _background_probes(self, engine: Engine, model: str) -> list[Probe]:
-        """The quick ones that the examination has not answered. That of tools comes first: until then they are in the text."""
+        """The quick ones that the examination has not answered."""
         examination = self._examinations.get((engine, model))
         answered = examination.result().answered if examination is not None and examination.done() else frozenset[str]()
-        left = [probe for probe in self._probes if probe.is_quick(engine.dialect) and probe.capability not in answered]
-        return sorted(left, key=lambda probe: probe.capability != TOOLS)
+        return [probe for probe in self._probes if probe.is_quick(engine.dialect) and probe.capability not in answered]
 
-    async def _wait_until_idle(self, engine: Engine) -> None:
+    async def _wait_until_idle(self, engine: Engine, waiters: ProbeWaiters) -> None:
+        """Not while requests wait for it: they make the engine seem busy."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._times.longest_wait):
                 # There is no event for an engine that becomes idle, and a short delay does no harm.
-                while self._is_busy(engine):  # noqa: ASYNC110
-                    await asyncio.sleep(self._times.idle_check)
+                while self._is_busy(engine) and not await waiters.come_within(self._times.idle_check):
+                    pass
 
     # ---- both --------------------------------------------------------------------------------------------------------
 
-    async def _run(
-        self, engine: Engine, model: str, probes: Sequence[Probe], before_generation: Wait
-    ) -> AsyncIterator[Finding]:
-        """What is found is taught at once."""
-        findings: list[Finding] = []
+    async def _run(self, client: ProbeClient, probes: Sequence[Probe], findings: list[Finding]) -> None:
+        """Adds what is found, and teaches it at once."""
+        engine, model = client.engine, client.model
         try:
-            async for finding in findings_of(engine, model, quick=False, wait_until_idle=before_generation, probes=probes):
+            async for finding in run_probes(client, probes):
                 findings.append(finding)
                 teach(engine, model, [finding])
-                yield finding
         except Exception as bug:
             # No client asked for this: what goes wrong here must not reach one.
             logs.log("probing failed", level=logging.ERROR, exc_info=bug, engine=engine.root, model=model)
-        finally:
-            unknown = [finding.capability for finding in findings if finding.verdict is Verdict.UNKNOWN]
-            logs.log("probed", engine=engine.root, model=model, learned=learned(findings), unknown=unknown)
+
+
+def _unanswered(findings: Sequence[Finding]) -> set[str]:
+    """The capabilities that a busy engine may show at another time."""
+    return {finding.capability for finding in findings if finding.may_pass}
+
+
+def _log_findings(engine: Engine, model: str, findings: Sequence[Finding]) -> None:
+    unknown = [finding.capability for finding in findings if finding.verdict is Verdict.UNKNOWN]
+    logs.log("probed", engine=engine.root, model=model, learned=learned(findings), unknown=unknown)

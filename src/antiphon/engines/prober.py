@@ -98,10 +98,15 @@ async def findings_of(
     probes: Sequence[Probe] = PROBES,
 ) -> AsyncIterator[Finding]:
     """`wait_until_idle` is awaited before each request."""
-    client = ProbeClient(engine, model, time_limit, wait_until_idle)
+    dialect = engine.dialect
+    chosen = [probe for probe in probes if not quick or probe.is_quick(dialect) or not probe.generates(dialect)]
+    async for finding in run_probes(ProbeClient(engine, model, time_limit, wait_until_idle), chosen):
+        yield finding
+
+
+async def run_probes(client: ProbeClient, probes: Sequence[Probe]) -> AsyncIterator[Finding]:
     for probe in probes:
-        if not quick or probe.is_quick(engine.dialect) or not probe.generates(engine.dialect):
-            yield await _find(probe, client)
+        yield await _find(probe, client)
 
 
 async def _find(probe: Probe, client: ProbeClient) -> Finding:

@@ -38,6 +38,7 @@ from antiphon.gateway.run import ResponseRun
 from antiphon.gateway.sealed_requests import to_stored_request
 from antiphon.gateway.tool_checks import check_tools
 from antiphon.gateway.tool_containers import container_files, tool_containers
+from antiphon.gateway.tool_forms import form_of
 from antiphon.store.protocol import Store
 from antiphon.store.records import Record
 from antiphon.wire.responses import CreateResponse
@@ -69,13 +70,15 @@ class Gateway:
         admission: Admission,
         *,
         retention: int,
+        unstored_retention: int,
         owners: Owners,
         make_sealer: Callable[[str, Sequence[str]], Sealer],
         observers: Sequence[MakeObserver] = (),
         may_record: Callable[[], bool] | None = None,
     ) -> None:
-        """`retention`: how long responses are stored, in seconds. `make_sealer`: for an owner, and those that it was before.
-        `may_record`: asked before each exchange whether observers get its inputs, from which it can be run again."""
+        """`retention`: how long responses are stored, in seconds. `unstored_retention`: the same of background responses that
+        are not to be stored, after their end. `make_sealer`: for an owner, and those that it was before. `may_record`: asked
+        before each exchange whether observers get its inputs, from which it can be run again."""
         self.pool = pool
         self.store = store
         self.environment = environment
@@ -87,6 +90,7 @@ class Gateway:
         self.admission = admission
         pool.is_full, pool.loads.in_flight = admission.is_full, admission.in_flight
         self.retention = retention
+        self._unstored_retention = unstored_retention
         self._observers = observers
         self._may_record = may_record
         # Tools that the operator adds to the requests of an owner for a model, by any of its names.
@@ -232,6 +236,7 @@ class Gateway:
             key = affinity_key(request, history, owner)
             chosen = await self.pool.choose(named, key)
             seat.intend(chosen.engines[0])
+            form = form_of(chosen.engines, chosen.model, request, history, owner)
             # A summary is made without tools.
             own_tools = () if compact else request.tools or ()
             containers = await tool_containers(tools, request, history, recorder.owner) if own_tools else {}
@@ -250,6 +255,7 @@ class Gateway:
                 attached=() if compact else self.attached(owner, (named, chosen.model)),
                 containers=containers,
                 files=container_files(tools, containers, owner) if containers else {},
+                in_words=form.in_words,
             )
             exchange = await self.aside(make_exchange, owner, large=True, patient=patient) if large else make_exchange()
             if own_tools:
@@ -267,6 +273,7 @@ class Gateway:
                 large=large,
                 arrival=arrival,
                 sent_key=self.pool.sent_key(key),
+                conversation=form.conversation,
             )
         except BaseException:
             seat.leave()
@@ -280,10 +287,6 @@ class Gateway:
     async def _enqueue(self, read: ReadRequest, recorder: ResponseRecorder) -> Enqueued:
         """Checks all that can be checked now. The history is read again when the response runs."""
         request = read.request
-        if request.store is False:
-            raise InvalidRequest(
-                "A background response has to be stored: `store` cannot be false.", param="store", code="unsupported_value"
-            )
         history = await recorder.read(request_to_items(request), locks=False)
         chosen = ModelChoice(request.model)
         # An engine that is away is no reason to refuse a response that runs later.
@@ -309,6 +312,8 @@ class Gateway:
         await self.check_definitions(exchange, recorder.owner, large=large)
         await check_tools(request, self.equipment.tools, recorder.owner)
         record = await self.aside(partial(recorder.to_record, exchange.response), recorder.owner, large=large)
+        if request.store is False:
+            record = structs.replace(record, kept_after_end=self._unstored_retention)
         body = read.arrival.body
         to_stored = partial(to_stored_request, body, request, self.sealer_of(recorder.owner))
         await self.store.enqueue(record, await self.aside(to_stored, recorder.owner, large=len(body) >= LARGE_BODY))

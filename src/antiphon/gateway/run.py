@@ -12,7 +12,7 @@ from typing import Any
 
 from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
-from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, ListTools, RunTools, Step, ToolCall
+from antiphon.core.steps import Ask, AwaitProbe, Check, Compact, Count, Done, Estimate, ListTools, RunTools, Step, ToolCall
 from antiphon.core.tools import ToolResult
 from antiphon.engines.affinity import routing_headers
 from antiphon.engines.estimates import count_prompt, estimate_usage
@@ -51,6 +51,7 @@ class ResponseRun:
         "_calls",
         "_checks",
         "_compacting",
+        "_conversation",
         "_end_by",
         "_engines",
         "_equipment",
@@ -84,14 +85,17 @@ class ResponseRun:
         large: bool = False,
         arrival: Arrival | None = None,
         sent_key: str | None = None,
+        conversation: str | None = None,
     ) -> None:
         """`seat`: its place at an engine, which it takes when it asks one. `large`: the request is converted in a thread.
         `arrival`: of its request; without one, it is a part of another request, which comes now.
-        `sent_key`: by which a router in front of several engines knows the conversation."""
+        `sent_key`: by which a router in front of several engines knows the conversation. `conversation`: by which it is known
+        whether its tools stay in words; None: they cannot come to be."""
         self._exchange = exchange
         self._large = large
         self._engines = engines
         self._sent_key = sent_key
+        self._conversation = conversation
         self.recorder = recorder
         self._equipment = equipment
         self._seat = seat
@@ -339,6 +343,8 @@ class ResponseRun:
                 case Ask():
                     if (reply := await self._ask(step)) is not None:
                         return reply
+                case AwaitProbe():
+                    await self._await_probe(step)
                 case Check():
                     await self._check_once(step)
                 case ListTools(has_items=True) | RunTools() if not self._begun:
@@ -372,6 +378,14 @@ class ResponseRun:
             self._outbox.add(call())
         if self._late_abort is not None:
             self._abort_late()
+
+    async def _await_probe(self, step: AwaitProbe) -> None:
+        engine = self._engines[step.engine]
+        if (probing := engine.when_offered_tools(engine, step.model)) is not None:
+            await probing
+        await self._report(partial(self._exchange.probed, engine.knowledge))
+        if self._conversation is not None and self._exchange.keeps_words:
+            engine.knowledge.forms.begin_in_words(step.model, self._conversation)
 
     async def _list_tools(self, step: ListTools) -> None:
         await self._leave_engine()

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from antiphon.core.knowledge import Model
-from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, Step
+from antiphon.core.steps import Ask, AwaitProbe, Check, Compact, Count, Done, Estimate, ListTools, RunTools, Step
 from antiphon.engines.load import LoadReport
 from antiphon.engines.upstream import Engine
 from antiphon.gateway.gateway import Gateway
@@ -14,11 +14,13 @@ from antiphon.gateway.run import ResponseRun
 
 # The step that a response takes → its state. While it asks, more is known.
 STATES: Mapping[type[Step], str] = {
+    AwaitProbe: "waiting for the probe of tools",
     Check: "checking",
     Compact: "compacting",
     Count: "counting",
     Done: "ending",
     Estimate: "counting",
+    ListTools: "listing tools",
     RunTools: "running tools",
 }
 NO_ANSWER = "it does not answer: {silence}"

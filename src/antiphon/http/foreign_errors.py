@@ -34,7 +34,7 @@ Translate = Callable[[Any, web.BaseRequest], ApiError]
 TRANSLATIONS: Sequence[tuple[Any, Translate]] = (
     (web.HTTPRequestEntityTooLarge, lambda _, request: BodyTooLarge(_too_large(request))),
     (web.HTTPNotFound, lambda _, request: NotFound(f"There is no {request.method} {request.path} here.")),
-    (web.HTTPMethodNotAllowed, lambda wrong, request: MethodNotAllowed(_allowed(wrong, request))),
+    (web.HTTPMethodNotAllowed, lambda wrong, request: MethodNotAllowed(_allowed(wrong, request), wrong.allowed_methods)),
     (web.HTTPExpectationFailed, lambda _, __: InvalidRequest(UNEXPECTED)),
     (web.HTTPException, lambda other, _: InvalidRequest(f"{other.reason}.")),
     (SlowBody, lambda _, __: RequestTimeout(SLOW)),

@@ -178,7 +178,7 @@ def error_to_answer(error: ApiError) -> web.Response:
         status=error.status,
         body=msgspec.json.encode(error.envelope()),
         content_type="application/json",
-        headers=error.retry_headers,
+        headers=error.headers,
     )
 
 

@@ -197,6 +197,7 @@ NOTES: dict[str, Callable[[Any], str | None]] = {
     "listed": _listed,
     "estimated": _usages,
     "counted": lambda tokens: f"The prompt has {tokens} tokens.",
+    "probed": lambda facts: "It waited for the probe of tools.",
     "compacted": lambda given: "The history was compacted first.",
     "end": lambda error: None if error is None else f"It could not be stored: {error.message}",
 }

@@ -97,7 +97,7 @@ class VectorStores:
 
     def _update(self, owner: str, id: str, body: UpdateVectorStore, now: float) -> Operation[Counted]:
         record = yield from self.usable(owner, id, now)
-        if body.name is not UNSET:
+        if body.name is not None:
             record = structs.replace(record, name=body.name)
         if body.metadata is not UNSET:
             record = structs.replace(record, metadata=body.metadata or {})

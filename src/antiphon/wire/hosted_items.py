@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
 
 # "calling", "searching" and "interpreting": the tool runs now.
 HostedStatus = Literal["in_progress", "calling", "searching", "interpreting", "completed", "incomplete", "failed"]
@@ -13,15 +13,16 @@ class McpTool(Struct):
 
     name: str
     input_schema: Any
-    description: str | None = None
-    annotations: Any = None
+    # Left out where the server has none. Histories may have null.
+    description: str | UnsetType | None = UNSET
+    annotations: Any = field(default_factory=lambda: {"read_only": False})
 
 
 class McpListTools(Struct, tag="mcp_list_tools"):
     id: str
     server_label: str
     tools: list[McpTool]
-    error: str | None = None
+    error: str | UnsetType = UNSET
 
 
 class McpProtocolError(Struct, tag="mcp_protocol_error"):
@@ -101,9 +102,8 @@ class ImageGenerationError(Struct):
 class ImageGenerationCall(Struct, tag="image_generation_call"):
     id: str
     status: HostedStatus
-    # The image, in base64.
-    result: str | None = None
-    # The others are there when the call has ended.
+    # The image, in base64. It and the others are there when the call has ended.
+    result: str | UnsetType | None = UNSET
     revised_prompt: str | UnsetType = UNSET
     action: str | UnsetType = UNSET
     background: str | UnsetType = UNSET

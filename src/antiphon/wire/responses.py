@@ -276,6 +276,10 @@ class ResponseError(Struct):
     message: str
 
 
+def no_reasoning() -> dict[str, str | None]:
+    return {"effort": None, "summary": None}
+
+
 class CompactedResponse(Struct, kw_only=True):
     id: str
     object: str = "response.compaction"
@@ -308,7 +312,8 @@ class Response(Struct, kw_only=True):
     previous_response_id: str | None = None
     prompt_cache_key: str | None = None
     prompt_cache_retention: str | UnsetType = UNSET
-    reasoning: dict[str, str | None] | None = None
+    # Only records of earlier versions have null.
+    reasoning: dict[str, str | None] | None = field(default_factory=no_reasoning)
     safety_identifier: str | None = None
     service_tier: str = "default"
     store: bool = False
@@ -322,7 +327,7 @@ class Response(Struct, kw_only=True):
     top_p: float = 1.0
     truncation: str = "disabled"
     usage: Usage | None = None
-    user: str | UnsetType = UNSET
+    user: str | None = None
     metadata: dict[str, str] = {}
     # What was changed or left out, a line each.
     antiphon_notices: list[str] | UnsetType = UNSET

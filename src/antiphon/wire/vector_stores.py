@@ -58,7 +58,8 @@ class CreateVectorStore(Struct):
 class UpdateVectorStore(Struct):
     """What is not there stays as it is."""
 
-    name: Name | UnsetType | None = UNSET
+    # None: the same. A store always has a name, if only an empty one.
+    name: Name | None = None
     expires_after: ExpiresAfter | UnsetType | None = UNSET
     metadata: Metadata | UnsetType | None = UNSET
 

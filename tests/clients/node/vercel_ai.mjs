@@ -2,6 +2,7 @@
 import { createOpenAI } from '@ai-sdk/openai';
 import { generateObject, generateText, isStepCount, streamObject, streamText, tool } from 'ai';
 import { z } from 'zod';
+import { hostedMcp } from './hosted_mcp.mjs';
 import { collect, play } from './scenarios.mjs';
 
 const openai = (url) => createOpenAI({ baseURL: url, apiKey: 'any' });
@@ -144,4 +145,5 @@ await play({
   broken,
   object,
   objectStream,
+  ...hostedMcp({ createOpenAI, generateText, streamText }),
 });

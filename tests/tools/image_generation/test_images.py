@@ -62,7 +62,7 @@ async def test_a_call_is_one_item_with_its_events_in_order(engine: MockEngine) -
     added, *between, done = of_call
     id = added["item"]["id"]
     assert id.startswith("ig_")
-    assert added["item"] == {"type": "image_generation_call", "id": id, "status": "in_progress", "result": None}
+    assert added["item"] == {"type": "image_generation_call", "id": id, "status": "in_progress"}
     assert done["item"] == {**ITEM, "id": id}
     for event in between:
         assert event.keys() == {"type", "item_id", "output_index", "sequence_number"}

@@ -46,6 +46,19 @@ def test_a_result_that_is_an_error_has_its_content() -> None:
     assert silent == ToolResult("The tool failed, and did not say why.", failed=True, data=McpToolExecutionError([]))
 
 
+def test_every_tool_has_annotations() -> None:
+    listed: list[dict[str, Any]] = [
+        {"name": "plain"},
+        {"name": "noted", "annotations": {"title": "T"}},
+        {"name": "look", "annotations": {"readOnlyHint": True}},
+    ]
+    assert [tool.annotations for tool in to_tools(listed, McpLimits(), [])] == [
+        {"read_only": False},
+        {"title": "T", "read_only": False},
+        {"readOnlyHint": True, "read_only": True},
+    ]
+
+
 def test_tools_that_are_too_large_or_too_deep_are_left_out() -> None:
     listed = [
         {"name": "good", "inputSchema": OBJECT, "description": "Does good.", "annotations": {"readOnlyHint": True}},
@@ -58,7 +71,7 @@ def test_tools_that_are_too_large_or_too_deep_are_left_out() -> None:
     ]
     left_out: list[str] = []
     tools = list(to_tools(listed, McpLimits(schema_bytes=500, schema_depth=20), left_out))
-    assert tools == [McpTool("good", OBJECT, "Does good.", {"readOnlyHint": True})]
+    assert tools == [McpTool("good", OBJECT, "Does good.", {"readOnlyHint": True, "read_only": True})]
     assert left_out == [
         "The tool deep is left out: its schema is nested more than 20 levels deep.",
         "The tool large is left out: its schema has more than 500 bytes.",

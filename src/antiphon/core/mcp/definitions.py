@@ -61,6 +61,12 @@ class McpDefinition(Struct):
     def only_programs(self) -> bool:
         return self.allowed_callers is not None and "direct" not in self.allowed_callers
 
+    @property
+    def named_tools(self) -> Collection[str]:
+        """Empty if it names none."""
+        allowed = self.allowed_tools
+        return (allowed if isinstance(allowed, list) else allowed and allowed.tool_names) or ()
+
     def offers(self, tool: McpTool) -> bool:
         allowed = self.allowed_tools
         if allowed is None:
@@ -77,8 +83,12 @@ class McpDefinition(Struct):
         return rule.never is None or rule.never.is_empty or not rule.never.matches(tool)
 
 
+# The annotation that OpenAI's lists have; servers write "readOnlyHint".
+READ_ONLY = "read_only"
+
+
 def is_read_only(tool: McpTool) -> bool:
-    return _hint(tool, "readOnlyHint")
+    return _hint(tool, "readOnlyHint") or _hint(tool, READ_ONLY)
 
 
 def is_idempotent(tool: McpTool) -> bool:

@@ -52,10 +52,13 @@ class McpTools:
             leave_out(box, tool, where, why=ONLY_PROGRAMS if given.only_programs else NOT_STORED)
             return
         box.servers[label] = where
-        box.called_servers[label] = given.server
+        box.mcp[label] = given
         if given.server_description:
             box.namespaces.setdefault(label, given.server_description)
-        known = box.lists.tools_of(label, attached=where.startswith(ATTACHED)) if box.lists is not None else None
+        is_attached = where.startswith(ATTACHED)
+        known = None
+        if box.lists is not None:
+            known = box.lists.tools_of(label, attached=is_attached, named=given.named_tools)
         if known is None:
             box.unlisted.append(given.server)
         else:

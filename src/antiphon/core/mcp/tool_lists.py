@@ -1,9 +1,10 @@
 """What is known of the tools of MCP servers: by the list items of a conversation, and by lists that were made just now."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from antiphon.core.check_work import CheckOutcome
 from antiphon.core.mcp.servers import Listing, McpListError
@@ -35,16 +36,18 @@ class ToolLists:
         if attached and listing.error is not None:
             self.notices = (*self.notices, NOT_LISTED.format(label=label, error=listing.error.message))
 
-    def tools_of(self, label: str, *, attached: bool = False) -> Sequence[McpTool] | None:
+    def tools_of(self, label: str, *, attached: bool = False, named: Collection[str] = ()) -> Sequence[McpTool] | None:
         """None: the server has to be asked. `attached`: a list of the client does not count. It may say what is not so, and
-        which tools may be called without approval is for the operator to say."""
+        which tools may be called without approval is for the operator to say. `named`: the tools that the request wants. A
+        list item has only those that an earlier request allowed."""
         if (fresh := self._fresh.get(label)) is not None:
             return fresh.tools
         if attached:
             return None
         if self._in_items is None:
             self._in_items = dict(_lists_in(self._items))
-        return self._in_items.get(label)
+        listed = self._in_items.get(label)
+        return None if listed is None or not {tool.name for tool in listed}.issuperset(named) else listed
 
 
 def _lists_in(items: Iterable[Item]) -> Iterable[tuple[str, Sequence[McpTool]]]:
@@ -80,7 +83,7 @@ class ListState:
 
     def close(self, status: Status) -> Iterable[Event]:
         self.item = self._done
-        kind = events.McpListToolsCompleted if self.item.error is None else events.McpListToolsFailed
+        kind = events.McpListToolsCompleted if self.item.error is UNSET else events.McpListToolsFailed
         yield kind(item_id=self.item.id, output_index=self._index)
         yield events.OutputItemDone(output_index=self._index, item=self.item)
 

@@ -13,6 +13,7 @@ from antiphon.core import template_demands as demands
 from antiphon.core.template_demands import REMEDIES, facts_in_text, words_in_text
 from antiphon.engines.probes import answers
 from antiphon.engines.probes.client import ProbeClient, Rejection
+from antiphon.engines.probes.code_word import Knowledge, ask_for_code_word
 from antiphon.engines.probes.findings import NoAnswer, Observation, Verdict
 from antiphon.engines.probes.questions import FIRST, HELLO, LONG, LONG_TOOLS, MARK, SHORT, TOOLS
 
@@ -29,6 +30,11 @@ WHERE_SHOWN = "sends it nevertheless: the template decides where it is shown"
 ID, SECOND_ID = "a1b2c3d4e", "f5g6h7i8j"
 USUAL_ID = "call_0123456789abcdef0123456789"
 SECOND_MARK = "wobblefern"
+SHOWN_TOOLS: Mapping[bool | None, str] = {
+    True: "the model sees them",
+    False: "accepted, but the template does not show them to the model",
+    None: "accepted; it is not known whether the model sees them",
+}
 # The places of a thought.
 CURRENT, EARLIER = "in the current turn", "before the last user message"
 
@@ -94,15 +100,19 @@ async def shows_calls(client: ProbeClient, fields: Fields) -> bool | None:
 
 async def shows_tools(client: ProbeClient, fields: Fields) -> tuple[bool | None, str]:
     """Whether the model sees tools, and in the rendered prompt also the calls and results of the history: one without the
-    other is no use."""
+    other is no use. Where a longer tool makes no longer prompt, the engine may only not count tools: what the model knows of
+    them decides."""
     shown = await client.is_in_prompt(MARK, {**fields, "tools": LONG_TOOLS}, fields)
-    if shown is None:
-        return None, "accepted; it is not known whether the model sees them"
-    if not shown:
-        return False, "accepted, but the template does not show them to the model"
-    if await client.renders() and await shows_calls(client, fields) is False:
+    if shown and await client.renders() and await shows_calls(client, fields) is False:
         return False, "the template shows the tools, but not the calls, or not their results"
-    return True, "the model sees them"
+    if not shown and "tool_choice" in fields:
+        knowledge = await ask_for_code_word(client, fields["tool_choice"])
+        if knowledge is Knowledge.KNOWS:
+            return True, "the model sees them: it knows what only the description of a tool says"
+        if knowledge is Knowledge.CALLS:
+            # It may have been constrained to a call, and it may not have been able to make a better one.
+            shown = None
+    return shown, SHOWN_TOOLS[shown]
 
 
 async def _first_rejection(client: ProbeClient, cases: Mapping[str, Messages], fields: Fields) -> str | None:

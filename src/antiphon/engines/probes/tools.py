@@ -31,8 +31,8 @@ SHORTEST_TEXT = 16
 
 
 async def tools(client: ProbeClient) -> Observation:
-    """Whether the model sees them. The prompt is the best source, then what the engine reports, then the length of the prompt.
-    The first two generate nothing."""
+    """Whether the model sees them. The prompt is the best source, then what the engine reports, then the length of the prompt,
+    then what the model knows of them. The first two generate nothing."""
     fact = "shows_tools"
     if (reported := await _reported(client)) is not None:
         detail = f"the engine says that this model sees {'them' if reported else 'none'}"

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
+from antiphon.core.mcp.definitions import READ_ONLY
 from antiphon.core.mcp.errors import content_to_text
 from antiphon.core.tools import ToolResult
 from antiphon.tools.mcp.definitions import McpLimits
@@ -91,12 +93,18 @@ TEXTS: dict[str, Callable[[Block], str]] = {
 def to_tools(listed: Iterable[Mapping[str, Any]], limits: McpLimits, left_out: list[str]) -> Iterator[McpTool]:
     """`listed`: of tools/list, as JSON. `left_out` gets a sentence for each tool that is too large to be offered."""
     for tool in listed:
-        offered = McpTool(tool["name"], tool.get("inputSchema") or {}, tool.get("description"), tool.get("annotations"))
+        offered = McpTool(tool["name"], tool.get("inputSchema") or {}, tool.get("description", UNSET), _annotations(tool))
         problem = _problem(offered, limits)
         if problem is not None:
             left_out.append(f"The tool {_short(offered.name)} is left out: {problem}.")
         else:
             yield offered
+
+
+def _annotations(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """The server's own, and the one that every tool has in the lists of OpenAI's servers."""
+    given = tool.get("annotations") or {}
+    return {**given, READ_ONLY: given.get("readOnlyHint") is True}
 
 
 def _problem(tool: McpTool, limits: McpLimits) -> str | None:
@@ -106,7 +114,7 @@ def _problem(tool: McpTool, limits: McpLimits) -> str | None:
         return f"its annotations are nested more than {limits.schema_depth} levels deep"
     if len(msgspec.json.encode(tool.input_schema)) > limits.schema_bytes:
         return f"its schema has more than {limits.schema_bytes:,} bytes"
-    if len(msgspec.json.encode((tool.name, tool.description, tool.annotations))) > limits.schema_bytes:
+    if len(msgspec.json.encode((tool.name, tool.description or "", tool.annotations))) > limits.schema_bytes:
         return f"its name, description and annotations have more than {limits.schema_bytes:,} bytes"
     return None
 
