@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-NEWLINE = "\n"
+SECTION = "\n## "
 PAGE = Path(__file__).parent.parent / "docs" / "soak.md"
 HEAD = """\
 # Under load for a long time
@@ -64,15 +64,71 @@ class Gateways(msgspec.Struct):
     bugs: int
 
 
+MIXED_TITLE = "Thirty thousand mixed requests"
+MIXED_HEAD = """\
+`make soak-mixed` sends requests of every route, with every tool and by every protocol; a tenth of them are hostile. What the
+gateway has after the first 3,000 requests and a garbage collection is compared with what it has in the end: its memory may have
+grown by 20 MB, and nothing else may have grown at all.
+"""
+
+
+class Mixed(msgspec.Struct):
+    requests: int
+    minutes: float
+    outcomes: dict[str, int]
+    # What nobody may see, and for which request.
+    wrong: dict[str, int]
+    # A census of the gateway after the warm-up, and in the end.
+    before: dict[str, float]
+    after: dict[str, float]
+    # In the end.
+    database_mb: float
+    stored: dict[str, int]
+    bugs: int
+
+
+def mixed_section(found: Mixed) -> str:
+    return "\n".join(_mixed_lines(found)) + "\n"
+
+
+def _mixed_lines(found: Mixed) -> Iterator[str]:
+    yield f"## {MIXED_TITLE}\n\n{MIXED_HEAD}"
+    yield from ("| | after the warm-up | in the end |", "| --- | --- | --- |")
+    for name, shown in CENSUS_NAMES.items():
+        yield f"| {shown} | {found.before[name]:,.0f} | {found.after[name]:,.0f} |"
+    yield from ("\n| | |", "| --- | --- |")
+    yield f"| requests | {found.requests:,} |"
+    yield f"| minutes | {found.minutes:g} |"
+    yield f"| stored in the end | {', '.join(f'{count:,} {name}' for name, count in found.stored.items())} |"
+    yield f"| size of the database, MB | {found.database_mb:g} |"
+    yield f"| hung, broken off, or HTTP 500 | {sum(found.wrong.values())} |"
+    yield f"| bugs in the log | {found.bugs} |"
+    yield "\n| outcome | requests |\n| --- | --- |"
+    for outcome, count in found.outcomes.items():
+        yield f"| {outcome} | {count:,} |"
+
+
+CENSUS_NAMES = {
+    "memory_mb": "memory, MB",
+    "descriptors": "descriptors",
+    "threads": "threads",
+    "tasks": "tasks",
+    "temporary": "temporary files and folders",
+}
+
+
 def page(found: Figures, before: str = "") -> str:
-    """The section about several gateways stays as it was on the page before."""
-    _, several, section = before.partition(f"\n## {GATEWAYS_TITLE}\n")
-    return "\n".join(_lines(found)) + "\n" + several + section
+    """The sections, which other runs write, stay as they were on the page before."""
+    _, begins, sections = before.partition(SECTION)
+    return "\n".join(_lines(found)) + "\n" + begins + sections
 
 
 def with_section(before: str, title: str, section: str) -> str:
-    """The section is the last one of the page."""
-    return f"{before.partition(f'{NEWLINE}## {title}{NEWLINE}')[0].rstrip()}\n\n{section}"
+    """In its place, or as the last one."""
+    head, *others = before.split(SECTION)
+    new = section.removeprefix(SECTION.lstrip())
+    kept = [new if each.startswith(f"{title}\n") else each for each in others]
+    return SECTION.join(part.rstrip() + "\n" for part in (head, *kept, *([] if new in kept else [new])))
 
 
 def gateways_section(found: Gateways) -> str:
