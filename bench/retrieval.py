@@ -16,7 +16,8 @@ from pathlib import Path
 
 import msgspec
 from retrieval.corpus import Question, documents, questions
-from support.postgres import NoPostgres, PostgresServer
+from support.postgres import PostgresServer
+from support.programs import Missing
 
 from antiphon.core.chunking import chunks
 from antiphon.store import open_store
@@ -153,7 +154,7 @@ def speed_table(number: int) -> str:
         rows.append(speed_row("SQLite", measured(f"sqlite:{folder}/responses.db", number)))
     try:
         server = PostgresServer()
-    except NoPostgres as reason:
+    except Missing as reason:
         print(f"bench: without Postgres: {reason}", file=sys.stderr)
         return "\n".join(rows)
     try:

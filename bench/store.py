@@ -9,7 +9,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
-from support.postgres import NoPostgres, PostgresServer
+from support.postgres import PostgresServer
+from support.programs import Missing
 from support.stores import BEGINNING, DAY, Clock, conversation, item, items, record
 
 from antiphon.store import Store, open_store
@@ -132,7 +133,7 @@ def databases() -> Iterator[dict[str, str]]:
         urls = {"SQLite": f"sqlite:{Path(folder) / 'responses.db'}"}
         try:
             server = PostgresServer()
-        except NoPostgres as reason:
+        except Missing as reason:
             print(f"Postgres is not measured: {reason}")
         else:
             stack.callback(server.remove)

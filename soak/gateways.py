@@ -21,7 +21,8 @@ from typing import Any
 import aiohttp
 import asyncpg
 import msgspec
-from support.postgres import NoPostgres, PostgresServer
+from support.postgres import PostgresServer
+from support.programs import Missing
 
 from bench.processes import BenchFailed, allow_many_descriptors
 from soak.conversations import Client, Conversation
@@ -215,7 +216,7 @@ def faults(found: Gateways) -> list[str]:
 def database() -> Iterator[str]:
     try:
         server = PostgresServer()
-    except NoPostgres as reason:
+    except Missing as reason:
         raise BenchFailed(str(reason)) from None
     try:
         server.create()

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from support.commands import ANTIPHON, environment
 from support.engine import MockEngine
 from support.gateway import DEFAULTS, GatewayUnderTest, running_gateway
 from support.memory_folder import write_to_memory
-from support.postgres import NoPostgres, PostgresServer
+from support.postgres import PostgresServer
+from support.programs import Missing, leave_out
 from support.stores import Clock
 
 from antiphon.store import Store, open_store
@@ -72,10 +74,8 @@ def model_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def postgres() -> Iterator[PostgresServer]:
     try:
         server = PostgresServer()
-    except NoPostgres as reason:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"no Postgres: {reason}")
+    except Missing as reason:
+        leave_out(str(reason))
     server.create()
     server.start()
     yield server
@@ -108,8 +108,17 @@ async def store(url: str, clock: Clock) -> AsyncIterator[Store]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """How many commands of the documents were run."""
+    """How many commands of the documents were run, and which tests were left out."""
+    if left_out := Counter(reason_of(report) for report in terminalreporter.getreports("skipped")):
+        terminalreporter.section("left out")
+        for reason, count in left_out.most_common():
+            terminalreporter.write_line(f"{count:5} tests: {reason}")
     if any("tests/docs" in report.nodeid for report in terminalreporter.getreports("passed")):
         terminalreporter.section("commands of the documents")
         for what, count in doc_commands.counted().most_common():
             terminalreporter.write_line(f"{count:3} {what}")
+
+
+def reason_of(skipped: pytest.TestReport) -> str:
+    """Why a test was left out: the last of the three parts of what pytest keeps of it."""
+    return str(skipped.longrepr[-1]).removeprefix("Skipped: ") if isinstance(skipped.longrepr, tuple) else str(skipped.longrepr)

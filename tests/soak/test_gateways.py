@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from support.bubblewrap import install
 from support.postgres import PostgresServer
+from support.programs import found_or_installed
 
 from bench.subjects import find_nginx
 from soak.conversations import Conversation, Turn, parsed
@@ -17,7 +17,7 @@ from soak.page import GATEWAYS_TITLE, Gateways, gateways_section, with_section
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_nothing_is_lost_while_gateways_are_killed(postgres: PostgresServer, tmp_path: Path) -> None:
-    assert find_nginx() or install("/usr/sbin/nginx", "nginx-light")
+    found_or_installed(find_nginx, "nginx-light")
     plan = Plan(minutes=0.3, conversations=20, kill_every=4, pause=1, lease=3, interval=20)
     found = await soak(plan, postgres.new_database(), tmp_path)
     assert faults(found) == []

@@ -7,10 +7,11 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from filelock import FileLock
+
+from support.programs import Missing, found_or_installed
 
 FOLDER = Path(__file__).parents[1] / "browser"
 AXE = FOLDER / "node_modules" / "axe-core" / "axe.min.js"
@@ -18,34 +19,15 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 PACKAGE = "chromium"
 
 
-class Missing(Exception):
-    """It is not installed, and cannot be installed."""
-
-
 def chromium() -> str:
     """The program. `CHROMIUM` names another one than that of the path."""
-    with FileLock(Path(tempfile.gettempdir()) / f"antiphon-tests-chromium-{os.geteuid()}.lock"):
-        return _installed() or _install()
+    advice = f"Install it (apt-get install {PACKAGE}), or name one: CHROMIUM=/path/to/chromium"
+    return found_or_installed(_installed, PACKAGE, advice)
 
 
 def _installed() -> str | None:
     named = os.environ.get("CHROMIUM")
     return named or next((found for name in NAMES if (found := shutil.which(name))), None)
-
-
-def _install() -> str:
-    advice = f"Install it (apt-get install {PACKAGE}), or name one: CHROMIUM=/path/to/chromium"
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise Missing(f"Chromium was not found, and only root can install it with apt-get. {advice}")
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    install = ["apt-get", "install", "-y", "--no-install-recommends", PACKAGE]
-    errors = ""
-    # The package lists of a new machine may be old or missing.
-    for command in (install, ["apt-get", "update"], install):
-        errors = subprocess.run(command, env=environment, capture_output=True, text=True).stderr
-        if (found := _installed()) is not None:
-            return found
-    raise Missing(f"apt-get could not install {PACKAGE}: {errors[-500:]}\n{advice}")
 
 
 def axe() -> str:

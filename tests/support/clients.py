@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 import msgspec
 import pytest
@@ -19,6 +19,7 @@ from filelock import FileLock
 
 from support.codex import PROXIES
 from support.gateway import GatewayUnderTest
+from support.programs import leave_out
 
 FOLDER = Path(__file__).parents[1] / "clients"
 INSTALL_TIME = 300  # seconds for the packages of one environment; npm takes 15, pip up to 90
@@ -38,13 +39,6 @@ QUIET = {
 # ---- set-up ----------------------------------------------------------------------------------------------------------
 
 
-def give_up(reason: str) -> NoReturn:
-    """A machine without npm fails in CI; elsewhere it leaves these tests out."""
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
 def node_packages() -> Path:
     """The folder of the npm packages. They are installed again where `package-lock.json` has changed."""
     npm, node = program("npm"), program("node")
@@ -58,7 +52,7 @@ def node_packages() -> Path:
 
 
 def program(name: str) -> str:
-    return shutil.which(name) or give_up(f"The clients for Node need {name}, which is not installed")
+    return shutil.which(name) or leave_out(f"The clients for Node need {name}, which is not installed")
 
 
 def python_environment(name: str) -> Path:

@@ -19,6 +19,7 @@ from filelock import FileLock
 from support.commands import ANTIPHON
 from support.engine import Body, MockEngine, Script, Writer, answer, call
 from support.processes import running
+from support.programs import leave_out
 from support.terminal import Terminal
 
 FOLDER = Path(__file__).parents[1] / "codex"
@@ -66,8 +67,7 @@ def _installed() -> Path:
         npm = shutil.which("npm")
         if npm is None:
             reason = f"Codex is not installed in {FOLDER}, and there is no npm to install it with"
-            give_up = pytest.fail if os.environ.get("CI") else pytest.skip
-            give_up(reason)
+            leave_out(reason)
         options = ["--no-package-lock", "--no-audit", "--no-fund", "--prefix", str(FOLDER)]
         subprocess.run([npm, "install", *options], check=True, timeout=600)
     return BINARY

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from filelock import FileLock
+from support.programs import found_or_installed
 
 USER = "antiphon"
 EMPTY = """
@@ -22,14 +22,9 @@ DROP SCHEMA IF EXISTS antiphon, antiphon_files CASCADE;
 OPTIONS = ["listen_addresses=", "fsync=off", "max_connections=100", "shared_buffers=32MB", "timezone=UTC"]
 
 
-class NoPostgres(Exception):
-    """Postgres is not installed, and cannot be installed."""
-
-
 def find_programs() -> Path:
-    """The directory of initdb and postgres. Of several processes that run tests, one installs them."""
-    with FileLock(Path(tempfile.gettempdir()) / f"antiphon-tests-postgres-{os.geteuid()}.lock"):
-        return _installed() or _install()
+    """The directory of initdb and postgres. Raises Missing."""
+    return found_or_installed(_installed, "postgresql")
 
 
 def _installed() -> Path | None:
@@ -37,20 +32,6 @@ def _installed() -> Path | None:
     folders = [Path(on_path).resolve().parent] if on_path else []
     folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     return next((folder for folder in folders if (folder / "initdb").exists() and (folder / "postgres").exists()), None)
-
-
-def _install() -> Path:
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise NoPostgres("initdb was not found, and only root can install it with apt-get")
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    install = ["apt-get", "install", "-y", "--no-install-recommends", "postgresql"]
-    errors = ""
-    # The package lists of a new machine may be old or missing.
-    for command in (install, ["apt-get", "update"], install):
-        errors = subprocess.run(command, env=environment, capture_output=True, text=True).stderr
-        if (found := _installed()) is not None:
-            return found
-    raise NoPostgres(f"apt-get could not install postgresql: {errors[-500:]}")
 
 
 def _unprivileged() -> str | None:
