@@ -16,7 +16,7 @@ ARGS ?=
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test test-models test-clients test-browser screenshot check lint types bench bench-parts bench-models fuzz soak soak-gateways golden transcripts release audit clean
+.PHONY: help setup serve test test-models test-clients test-browser screenshot check lint types bench bench-parts bench-models fuzz soak soak-mixed soak-gateways golden transcripts release audit clean
 
 # From the comments beside the targets.
 help: ## show this list
@@ -95,8 +95,12 @@ bench-parts: $(VENV)/installed-dev ## the other parts of docs/comparison.md: cha
 fuzz: $(VENV)/installed-dev ## 100,000 random requests and 20,000 broken streams (ARGS="--seed N --requests N --streams N")
 	PYTHONPATH=tests $(BIN)/python -m fuzz $(ARGS)
 
-soak: $(VENV)/installed-dev ## ten minutes of 1,000 clients; writes docs/soak.md (ARGS="--minutes N --streams N")
+soak: $(VENV)/installed-dev ## ten minutes of 1,000 clients, then soak-mixed; writes docs/soak.md (ARGS="--minutes N --streams N")
 	$(BIN)/python -m soak $(ARGS)
+	$(MAKE) soak-mixed ARGS=
+
+soak-mixed: $(VENV)/installed-dev ## 30,000 requests of every route, tool and protocol, a tenth of them hostile; writes docs/soak.md (ARGS="--requests N --seed N")
+	PYTHONPATH=tests $(BIN)/python -m soak.mixed $(ARGS)
 
 soak-gateways: $(VENV)/installed-dev ## five minutes of three gateways on one Postgres behind nginx, one killed each minute; writes docs/soak.md
 	PYTHONPATH=tests $(BIN)/python -m soak.gateways $(ARGS)

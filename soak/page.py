@@ -68,7 +68,7 @@ MIXED_TITLE = "Thirty thousand mixed requests"
 MIXED_HEAD = """\
 `make soak-mixed` sends requests of every route, with every tool and by every protocol; a tenth of them are hostile. What the
 gateway has after the first 3,000 requests and a garbage collection is compared with what it has in the end: its memory may have
-grown by 20 MB, and nothing else may have grown at all.
+grown by 20 MB, the database has what is stored, and nothing else may have grown at all.
 """
 
 
@@ -81,8 +81,9 @@ class Mixed(msgspec.Struct):
     # A census of the gateway after the warm-up, and in the end.
     before: dict[str, float]
     after: dict[str, float]
-    # In the end.
+    # In the end: its file, and what its rows have.
     database_mb: float
+    contents_mb: float
     stored: dict[str, int]
     bugs: int
 
@@ -100,7 +101,7 @@ def _mixed_lines(found: Mixed) -> Iterator[str]:
     yield f"| requests | {found.requests:,} |"
     yield f"| minutes | {found.minutes:g} |"
     yield f"| stored in the end | {', '.join(f'{count:,} {name}' for name, count in found.stored.items())} |"
-    yield f"| size of the database, MB | {found.database_mb:g} |"
+    yield f"| size of the database, MB | {found.database_mb:g}, for {found.contents_mb:g} in its rows |"
     yield f"| hung, broken off, or HTTP 500 | {sum(found.wrong.values())} |"
     yield f"| bugs in the log | {found.bugs} |"
     yield "\n| outcome | requests |\n| --- | --- |"

@@ -37,6 +37,9 @@ SETTLED_WITHIN = 90.0
 MOST_GROWTH_MB = 20.0
 TERMINAL = b'"response.completed"', b'"response.incomplete"', b'"response.failed"', b'"error"'
 TABLES = "responses", "conversations", "jobs", "events"
+# Of the size of a database: what its rows have, its indexes and half-empty pages; and what an empty one has.
+MOST_SPACE = 1.5
+EMPTY_MB = 2.0
 
 
 class CallingEngine(FuzzEngine):
@@ -205,7 +208,7 @@ async def soak(count: int, warm_up: int, seed: int) -> Mixed:
                 after = await settled(pid, folder, before)
             log = (folder / "gateway.log").read_text(errors="replace")
         database = folder / "responses.db"
-        stored, size = rows_in(database), database.stat().st_size
+        stored, contents, size = rows_in(database), contents_mb(database), database.stat().st_size
     await engine.stop()
     return Mixed(
         requests=count,
@@ -215,6 +218,7 @@ async def soak(count: int, warm_up: int, seed: int) -> Mixed:
         before=msgspec.structs.asdict(before),
         after=msgspec.structs.asdict(after),
         database_mb=round(size / 2**20, 1),
+        contents_mb=round(contents, 1),
         stored=stored,
         bugs=log.count('"bug"'),
     )
@@ -225,11 +229,29 @@ def rows_in(database: Path) -> dict[str, int]:
         return {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES}
 
 
+def contents_mb(database: Path) -> float:
+    """What all rows of all tables have."""
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()]
+        return sum(_bytes_in(connection, name) for name in names) / 2**20
+
+
+def _bytes_in(connection: sqlite3.Connection, table: str) -> int:
+    columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})").fetchall()]
+    lengths = " + ".join(f"coalesce(length(CAST({column} AS blob)), 0)" for column in columns)
+    return int(connection.execute(f"SELECT coalesce(sum({lengths}), 0) FROM {table}").fetchone()[0])
+
+
 def faults(found: Mixed) -> list[str]:
     """What must not be; empty if all is well."""
     grown = growth(msgspec.convert(found.before, Census), msgspec.convert(found.after, Census))
     bugs = [f"the gateway logged {found.bugs} bugs"] if found.bugs else []
-    return [*(f"{count} × {what}" for what, count in found.wrong.items()), *grown, *bugs]
+    space = [f"the database has {found.database_mb} MB for {found.contents_mb} MB"] if wastes_space(found) else []
+    return [*(f"{count} × {what}" for what, count in found.wrong.items()), *grown, *space, *bugs]
+
+
+def wastes_space(found: Mixed) -> bool:
+    return found.database_mb > MOST_SPACE * found.contents_mb + EMPTY_MB
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from antiphon import logs
 from antiphon.app import make_app, make_runner
-from antiphon.garbage import collect_less
+from antiphon.garbage import collect_less, return_memory
 from antiphon.settings import Settings
 from antiphon.store import open_store
 from antiphon.tool_settings import ToolSettings, WebSearchSettings
@@ -80,5 +80,6 @@ async def serve(folder: Path, port: int, engine: str, search: str) -> None:
 
 if __name__ == "__main__":
     logs.configure("error")
+    return_memory()
     with asyncio.Runner(loop_factory=uvloop.Loop) as running:
         running.run(serve(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]))

@@ -118,9 +118,16 @@ class Ids:
 
     def add(self, made: Mapping[str, Any]) -> None:
         id, kind = made.get("id"), str(made.get("object", "")).removeprefix("vector_store.")
-        if isinstance(id, str) and not made.get("deleted"):
+        if made.get("deleted"):
+            self._forget(id)
+        elif isinstance(id, str):
             kind = "batch" if kind == "file_batch" else "item" if kind == "message" else kind
             self.known.setdefault(kind, deque(maxlen=MOST_IDS)).append(id)
+
+    def _forget(self, id: Any) -> None:
+        for known in self.known.values():
+            if id in known:
+                known.remove(id)
 
     def one(self, kind: str, chance: Random) -> str:
         return chance.choice(known) if (known := self.known.get(kind)) else f"{kind}_none"

@@ -33,8 +33,18 @@ MESSAGE_FIELDS = {"role", "content", "reasoning_content", "reasoning", "tool_cal
 PART_TYPES = {"text", "image_url", "input_audio"}
 
 
+MALFORMED = (AttributeError, KeyError, TypeError, ValueError, msgspec.MsgspecError)
+
+
 def objection(body: Body, *, own_fields: Iterable[str] = ()) -> str | None:
     """Why an engine would answer this body with a 400; None if it would not."""
+    try:
+        return _objection(body, own_fields)
+    except MALFORMED as wrong:
+        return f"malformed: {wrong!r}"
+
+
+def _objection(body: Body, own_fields: Iterable[str]) -> str | None:
     unknown = body.keys() - KNOWN_FIELDS - set(own_fields)
     if unknown:
         return f"unknown field {sorted(unknown)}"
@@ -88,6 +98,10 @@ def _message_objection(messages: list[Body]) -> str | None:
 
 
 # ---- answers ---------------------------------------------------------------------------------------------------------
+
+
+def _bad_request(why: str) -> web.Response:
+    return web.json_response({"error": {"message": why, "type": "BadRequestError", "code": 400}}, status=400)
 
 
 @dataclass(frozen=True)
@@ -207,12 +221,15 @@ class MockEngine:
         return web.json_response(found(await request.json()) if callable(found) else found)
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
-        body = await request.json()
+        try:
+            body = await request.json()
+        except ValueError as wrong:
+            return _bad_request(str(wrong))
         self.requests.append(body)
         self.headers.append(dict(request.headers))
         self.asked.set()
-        if wrong := self.objects_to(body):
-            return web.json_response({"error": {"message": wrong, "type": "BadRequestError", "code": 400}}, status=400)
+        if objected := self.objects_to(body):
+            return _bad_request(objected)
         answer = self.answers.pop(0) if self.answers else self.otherwise(body)
         if isinstance(answer, Refusal):
             return web.json_response(answer.body, status=answer.status, headers=answer.headers)

@@ -22,7 +22,7 @@ from antiphon.cli.taken_port import cannot_listen
 from antiphon.client_keys import is_loopback, needs_key
 from antiphon.embedded import CannotEmbed
 from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
-from antiphon.garbage import collect_less
+from antiphon.garbage import collect_less, return_memory
 from antiphon.http.app_keys import GATEWAY
 from antiphon.http.inspector import INSPECTOR
 from antiphon.http.passed_through import OPEN_ANSWERS
@@ -73,6 +73,7 @@ def serve_forever(settings: Settings, load: Callable[[], Settings]) -> None:
     """`load` reads the settings again."""
     refuse_to_be_open(settings)
     logs.configure(settings.log_level, settings.log_format)
+    return_memory()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(settings, lambda: refuse_to_be_open(load())))
 

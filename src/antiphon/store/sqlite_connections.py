@@ -23,7 +23,7 @@ from antiphon.store.sqlite_file import Connect, prepare
 Identity: TypeAlias = tuple[int, int] | None
 
 # The cache of a connection that reads, in KiB. It is small: there are several, and the system has the same pages in its own.
-READER_CACHE = 2048
+READER_CACHE = 1024
 
 LOST = (
     "The database file of the store was deleted or replaced while the gateway was running, so nothing can be stored. "

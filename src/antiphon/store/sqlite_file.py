@@ -24,10 +24,11 @@ BUSY_TIMEOUT = 5.0
 # With FULL, every commit waits for the disk, so that it survives a power cut too. With NORMAL, a power cut could lose the last
 # commits (the death of a process could not, because the system has its writes). Concurrent operations share a commit, so not
 # each of them waits for the disk.
+# The cache is of the connection that writes, in KiB; the system has the same pages in its own.
 PRAGMAS = (
     "PRAGMA synchronous = FULL",
     "PRAGMA journal_size_limit = 67108864",
-    "PRAGMA cache_size = -16384",
+    "PRAGMA cache_size = -4096",
 )
 _TRANSLATIONS = (
     (re.compile(r"\bposition\((\$\d+) IN (\w+)\)"), r"instr(\2, \1)"),

@@ -20,7 +20,7 @@ from antiphon.cli.event_loop import loop_factory
 from antiphon.cli.models import better_model
 from antiphon.cli.serve import announce_stop, refuse_to_be_open
 from antiphon.embedded.shared import SharedEngineProcess
-from antiphon.garbage import collect_less
+from antiphon.garbage import collect_less, return_memory
 from antiphon.gateway.admission import Admission, AdmissionLimits
 from antiphon.http.app_keys import GATEWAY
 from antiphon.http.inspector import INSPECTOR
@@ -59,6 +59,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    return_memory()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_work(_inherited(int(sys.argv[1]))))
 
