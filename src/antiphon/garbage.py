@@ -13,10 +13,10 @@ THRESHOLDS = (5_000, 20, 20)
 # large bodies between small objects kept 50 to 100 MB that nobody used, after 30,000 mixed requests.
 MALLOC_OPTIONS = {
     # M_MMAP_THRESHOLD: what is larger has pages of its own, which go back as soon as it is freed. By default it rises with the
-    # first large body to the size of that. Below 1 MB, a history of 300 KB would take its pages anew each time: 0.1 ms.
-    -3: 1024 * 1024,
-    # M_TRIM_THRESHOLD: what is free at the end of a heap goes back if it is more. With less, it shrinks and grows all the time.
-    -1: 4 * 1024 * 1024,
+    # first large body to the size of that. With less, a history of 300 KB would take its pages anew each time: 0.1 ms.
+    -3: 512 * 1024,
+    # M_TRIM_THRESHOLD: what is free at the end of a heap goes back if it is more.
+    -1: 1024 * 1024,
     # M_ARENA_MAX: heaps of all threads together.
     -8: 2,
 }

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from antiphon.store.records import UNFINISHED, Link, Record
 
-MOST_BYTES = 16 * 1024 * 1024
+MOST_BYTES = 8 * 1024 * 1024
 # What a link takes beyond its bytes, approximately.
 OVERHEAD = 500
 # Of a longer chain, only the last links are read.
