@@ -3,7 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable
 from functools import wraps
-from typing import TypeAlias
+from typing import Concatenate, ParamSpec
 
 import aiohttp
 import msgspec
@@ -16,7 +16,7 @@ from antiphon.http.app_keys import CONTAINERS, GATEWAY
 from antiphon.http.middlewares import OWNER
 from antiphon.http.siblings import SIBLINGS, Sibling
 
-Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+P = ParamSpec("P")
 
 # A body that has none of these uses no container. Looking for them takes 30 µs in 300 KB, and only several processes do it.
 TOOLS = re.compile(rb'"(?:code_interpreter|shell)"')
@@ -31,14 +31,16 @@ class Continued(Struct, frozen=True):
     conversation: str | dict[str, object] | None = None
 
 
-def in_its_worker(handler: Handler) -> Handler:
+def in_its_worker(
+    handler: Callable[Concatenate[web.Request, P], Awaitable[web.StreamResponse]],
+) -> Callable[Concatenate[web.Request, P], Awaitable[web.StreamResponse]]:
     """For a route whose path names a container."""
 
     @wraps(handler)
-    async def answer(request: web.Request) -> web.StreamResponse:
+    async def answer(request: web.Request, /, *args: P.args, **kwargs: P.kwargs) -> web.StreamResponse:
         if (sibling := _owner_of(request, request.match_info["id"])) is not None:
             return await _relayed(request, sibling)
-        return await handler(request)
+        return await handler(request, *args, **kwargs)
 
     return answer
 

@@ -18,7 +18,7 @@ from antiphon.gateway.admission import EngineSeat
 from antiphon.gateway.gateway import SHUTTING_DOWN
 from antiphon.http.answers import notice_header
 from antiphon.http.app_keys import GATEWAY
-from antiphon.http.bodies import model_of, read_body, with_model
+from antiphon.http.bodies import Bodies, find_model, set_model
 from antiphon.http.middlewares import OWNER, STATE
 from antiphon.http.paths import canonical_path
 
@@ -86,19 +86,19 @@ class OpenAnswers:
 OPEN_ANSWERS = web.AppKey("open_answers", OpenAnswers)
 
 
-async def passed_through(request: web.Request) -> web.StreamResponse:
+async def passed_through(request: web.Request, bodies: Bodies) -> web.StreamResponse:
     """Only the model is changed, if another one answers."""
-    body = await read_body(request)
+    body = await bodies.read_prompt(request)
     async with request.app[GATEWAY].admission.entered(request[OWNER]) as seat:
         return await _pass_through(request, body, seat)
 
 
 async def _pass_through(request: web.Request, body: bytes, seat: EngineSeat) -> web.StreamResponse:
     gateway, began = request.app[GATEWAY], asyncio.get_running_loop().time()
-    asked = model_of(body)
+    asked = await find_model(request, body)
     chosen = await gateway.pool.choose(asked, None)
     if chosen.model is not None and chosen.model != asked:
-        body = with_model(body, chosen.model)
+        body = await set_model(request, body, chosen.model)
     engine = chosen.engines[0]
     request[STATE].logged |= {"engine": engine.root, "model": chosen.model or engine.knowledge.default_model}
     response = web.StreamResponse(headers=notice_header(chosen.notices))

@@ -223,7 +223,7 @@ class Connection:
         """What went wrong, if anything: sent as an error before the first event, and as an event after it."""
         begun = False
         try:
-            body = with_deployment(self._request, message)
+            body = await with_deployment(self._request, message)
             # Its key may have got a name, or be gone.
             self._owner = await owner_of_key(self._request)
             run = await self._gateway.begin(
