@@ -6,7 +6,6 @@ gets, and with bodies of its own once it has a row in `BODIES`.
 
 import re
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import aiohttp

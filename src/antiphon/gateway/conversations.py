@@ -51,9 +51,7 @@ class Conversations:
         self._files = files
         self._retention = retention
 
-    async def create(
-        self, owner: str, items: Sequence[Item], metadata: dict[str, str], *, large: bool = False
-    ) -> Created:
+    async def create(self, owner: str, items: Sequence[Item], metadata: dict[str, str], *, large: bool = False) -> Created:
         """`large`: the work on these items is done in a thread."""
         conversation = StoredConversation(
             id=new_id("conv"),

@@ -101,9 +101,7 @@ async def create_file(request: web.Request, bodies: Bodies) -> web.Response:
     return to_json(_file_to_object(container, file))
 
 
-async def _add_file(
-    request: web.Request, bodies: Bodies, containers: Containers, container: Container
-) -> ContainerFile:
+async def _add_file(request: web.Request, bodies: Bodies, containers: Containers, container: Container) -> ContainerFile:
     if not is_form(request):
         body = await bodies.read_fields(request, AddFile)
         return await _copy(request, containers, container, body.value.file_id)

@@ -58,9 +58,7 @@ async def compact(request: web.Request, bodies: Bodies) -> web.StreamResponse:
     The summary covers all of them, and replaces them when the window comes back: only the client reads them there.
     """
     gateway = request.app[GATEWAY]
-    run = await gateway.begin(
-        await bodies.read_prompt(request), request[OWNER], compact=True, headers=request.headers
-    )
+    run = await gateway.begin(await bodies.read_prompt(request), request[OWNER], compact=True, headers=request.headers)
     async with gateway.running(run):
         try:
             await _run_whole(run)
