@@ -85,10 +85,10 @@ def skip_output_checks(client: Client) -> None:
 
 def result_to_plain(result: CallToolResult, most_parts: int) -> dict[str, Any]:
     """As JSON, with so many parts at most. Raises McpFailure for a large one that is no result."""
-    text = large_text(result.meta)
-    plain = _to_plain(result) if text is None else _large_to_plain(text, most_parts)
-    plain["content"] = first_parts(plain.get("content") or [], most_parts)
-    return plain
+    if (text := large_text(result.meta)) is not None:
+        return _large_to_plain(text, most_parts)
+    plain = _to_plain(result)
+    return {**plain, "content": first_parts(plain["content"], most_parts)}
 
 
 def _large_to_plain(text: str, most_parts: int) -> dict[str, Any]:
