@@ -64,15 +64,15 @@ class MeasuredGateway:
         self._extensions = extensions
         self._started: Future[None] = Future()
         self._stop = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
+        self.thread.start()
         self._started.result(30)
 
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(30)
+        self.thread.join(30)
         self.loop.close()
 
     def _run(self) -> None:

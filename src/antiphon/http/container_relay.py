@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Awaitable, Callable
-from functools import wraps
-from typing import Concatenate, ParamSpec
+from functools import partial, wraps
+from typing import Concatenate, NamedTuple, ParamSpec
 
 import aiohttp
 import msgspec
@@ -12,9 +12,12 @@ from msgspec import Struct
 
 from antiphon.containers.container_ids import slot_of
 from antiphon.errors import EngineUnavailable
+from antiphon.gateway.large_requests import LARGE_TO_SKIP
 from antiphon.http.app_keys import CONTAINERS, GATEWAY
+from antiphon.http.bodies import in_turn
 from antiphon.http.middlewares import OWNER
 from antiphon.http.siblings import SIBLINGS, Sibling
+from antiphon.wire import UNREADABLE
 
 P = ParamSpec("P")
 
@@ -49,7 +52,8 @@ async def relayed_response(request: web.Request, body: bytes) -> web.StreamRespo
     """The answer to a request whose tools use a container of another process. None: it is to be answered here."""
     if not request.app[SIBLINGS].asked_by(request) or request.app[CONTAINERS] is None or not TOOLS.search(body):
         return None
-    ids = ID.findall(body) or await _stored_ids(request, body)
+    named = await in_turn(request, partial(_named, body), large=len(body) >= LARGE_TO_SKIP)
+    ids = named.ids or await _stored_ids(request, named.continued)
     sibling = _owner_of(request, ids[-1].decode()) if ids else None
     return await _relayed(request, sibling, body) if sibling is not None else None
 
@@ -61,13 +65,25 @@ def _owner_of(request: web.Request, id: str) -> Sibling | None:
     return siblings.in_slot(slot)
 
 
-async def _stored_ids(request: web.Request, body: bytes) -> list[bytes]:
-    """Those in the history that a request continues, the latest last."""
+class Named(NamedTuple):
+    """What a request says about containers."""
+
+    ids: list[bytes]
+    continued: Continued
+
+
+def _named(body: bytes) -> Named:
+    if ids := ID.findall(body):
+        return Named(ids, Continued())
     try:
-        continued = msgspec.json.decode(body, type=Continued)
-    except msgspec.DecodeError:
+        return Named(ids, msgspec.json.decode(body, type=Continued))
+    except UNREADABLE:
         # What is wrong with it is said where it is read.
-        return []
+        return Named(ids, Continued())
+
+
+async def _stored_ids(request: web.Request, continued: Continued) -> list[bytes]:
+    """Those in the history that a request continues, the latest last."""
     store, owner = request.app[GATEWAY].store, request[OWNER]
     if continued.previous_response_id is not None:
         links = await store.chain(owner, continued.previous_response_id)
