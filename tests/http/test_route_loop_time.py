@@ -288,6 +288,40 @@ async def test_a_body_below_the_limit_is_read(route: str, served: Served) -> Non
     assert status != 413
 
 
+# ---- forms -----------------------------------------------------------------------------------------------------------
+
+BOUNDARY = b"0123456789abcdef"
+NEARLY = b"\r\n--" + BOUNDARY[:-1]
+
+
+def form(name: bytes, contents: bytes) -> bytes:
+    head = b'--%b\r\nContent-Disposition: form-data; name="%b"; filename="a"\r\n\r\n' % (BOUNDARY, name)
+    return head + contents + b"\r\n--%b--\r\n" % BOUNDARY
+
+
+FORMS = {
+    "a long file": form(b"file", b"x" * LARGER),
+    "what is nearly a boundary": form(b"file", repeated(NEARLY, LARGER)),
+    "many lines": form(b"file", repeated(b"\r\n", LARGER)),
+    "many parts": repeated(form(b"file", b"")[:-4], MEGABYTE),
+    "long names": form(repeated(b'\\"; a=', 16_000), b""),
+    "no boundary": repeated(b"x\r\n", LARGER),
+    "a long field": form(b"purpose", b"x" * LARGER),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("route", ["/v1/files", "/v1/containers/{id}/files"])
+async def test_no_form_blocks_the_event_loop(route: str, name: str, served: Served) -> None:
+    headers = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY.decode()}"}
+
+    async def upload() -> None:
+        status, answer = await served.post(served.path(route), in_chunks(FORMS[name]), headers)
+        assert status in (200, 400), answer
+
+    await served.within_budget(upload)
+
+
 # ---- what is stored --------------------------------------------------------------------------------------------------
 
 PART = {"type": "input_text", "text": "a"}
