@@ -52,9 +52,11 @@ class Bodies(Struct, frozen=True):
         # That of the settings has words of its own.
         if 0 < request.client_max_size <= self.largest:
             return await request.read()
-        if (request.content_length or 0) > self.largest:
+        if (length := request.content_length) is None or "Content-Encoding" in request.headers:
+            return await _read_within(request, self.largest)
+        if length > self.largest:
             raise _too_large(self.largest)
-        return await _read_within(request, self.largest)
+        return await request.read()
 
     async def read_prompt(self, request: web.Request) -> bytes:
         """The body of a request to a model, which the path may name."""
@@ -112,14 +114,6 @@ async def with_deployment(request: web.Request, body: bytes) -> bytes:
     if deployment is None:
         return body
     return await in_turn(request, partial(_with_default_model, body, deployment), large=len(body) >= LARGE_BODY)
-
-
-async def find_model(request: web.Request, body: bytes) -> str | None:
-    return await in_turn(request, partial(model_of, body), large=len(body) >= LARGE_BODY)
-
-
-async def set_model(request: web.Request, body: bytes, model: str) -> bytes:
-    return await in_turn(request, partial(with_model, body, model), large=len(body) >= LARGE_BODY)
 
 
 def _with_default_model(body: bytes, model: str) -> bytes:

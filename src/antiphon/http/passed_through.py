@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 import aiohttp
 from aiohttp import web
@@ -16,9 +17,10 @@ from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineUnavailable, seconds_to_header
 from antiphon.gateway.admission import EngineSeat
 from antiphon.gateway.gateway import SHUTTING_DOWN
+from antiphon.gateway.large_requests import LARGE_BODY
 from antiphon.http.answers import notice_header
 from antiphon.http.app_keys import GATEWAY
-from antiphon.http.bodies import Bodies, find_model, set_model
+from antiphon.http.bodies import Bodies, in_turn, model_of, with_model
 from antiphon.http.middlewares import OWNER, STATE
 from antiphon.http.paths import canonical_path
 
@@ -95,10 +97,11 @@ async def passed_through(request: web.Request, bodies: Bodies) -> web.StreamResp
 
 async def _pass_through(request: web.Request, body: bytes, seat: EngineSeat) -> web.StreamResponse:
     gateway, began = request.app[GATEWAY], asyncio.get_running_loop().time()
-    asked = await find_model(request, body)
+    large = len(body) >= LARGE_BODY
+    asked = await in_turn(request, partial(model_of, body), large=True) if large else model_of(body)
     chosen = await gateway.pool.choose(asked, None)
     if chosen.model is not None and chosen.model != asked:
-        body = await set_model(request, body, chosen.model)
+        body = await in_turn(request, partial(with_model, body, chosen.model), large=large)
     engine = chosen.engines[0]
     request[STATE].logged |= {"engine": engine.root, "model": chosen.model or engine.knowledge.default_model}
     response = web.StreamResponse(headers=notice_header(chosen.notices))
