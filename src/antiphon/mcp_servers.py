@@ -48,6 +48,7 @@ def mcp_limits(settings: Settings) -> McpLimits:
         call=settings.tool_timeout,
         idle=given.idle_timeout,
         answer_bytes=given.max_answer_bytes,
+        parts=given.max_parts,
         tools=given.max_tools,
         schema_bytes=settings.max_schema_bytes,
         schema_depth=settings.max_nesting,

@@ -54,6 +54,8 @@ class McpSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     idle_timeout: Seconds = 300.0
     # The largest answer of a server, in bytes.
     max_answer_bytes: Annotated[int, Meta(ge=1024)] = 4 * 1024 * 1024
+    # The most parts of one result that are read: texts, images, resources. The model is shown that others were left out.
+    max_parts: Annotated[int, Meta(ge=1)] = 1_000
     # The most tools of one server.
     max_tools: Annotated[int, Meta(ge=1)] = 500
     # Servers by name.

@@ -205,10 +205,10 @@ def listen() -> None:
             RECORDER.event(data)
         return data
 
-    def received(connection: Connection, kind: WSMsgType, data: Any) -> None:
+    async def received(connection: Connection, kind: WSMsgType, data: Any) -> None:
         RECORDER.saw("route", "WEBSOCKET /responses")
         RECORDER.create(data)
-        receive(connection, kind, data)
+        await receive(connection, kind, data)
 
     def sent_error(connection: Connection, error: ApiError) -> None:
         RECORDER.websocket_error(msgspec.json.encode({"type": "error", "status": error.status, **error.envelope()}))

@@ -16,6 +16,7 @@ from typing import Any
 import aiohttp.web
 
 from antiphon.app import Extensions, make_app, make_runner
+from antiphon.containers.kernels import Kernels
 from antiphon.garbage import collect_less
 from antiphon.gateway.checker import Checker
 from antiphon.settings import Settings
@@ -56,22 +57,22 @@ class MeasuringLoop(asyncio.SelectorEventLoop):
 class MeasuredGateway:
     """`url` is that of the gateway; `loop` has what its callbacks took."""
 
-    def __init__(self, settings: Settings, checker: Checker) -> None:
+    def __init__(self, settings: Settings, extensions: Extensions) -> None:
         self.loop = MeasuringLoop()
         self.url = ""
         self._settings = settings
-        self._checker = checker
+        self._extensions = extensions
         self._started: Future[None] = Future()
         self._stop = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
+        self.thread.start()
         self._started.result(30)
 
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(30)
+        self.thread.join(30)
         self.loop.close()
 
     def _run(self) -> None:
@@ -85,7 +86,7 @@ class MeasuredGateway:
 
     async def _serve(self) -> None:
         async with make_session(self._settings.transport) as session, open_store("memory:") as store:
-            app = make_app(self._settings, session, store, extensions=Extensions(checker=self._checker))
+            app = make_app(self._settings, session, store, extensions=self._extensions)
             runner = make_runner(app)
             await runner.setup()
             await aiohttp.web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -98,9 +99,13 @@ class MeasuredGateway:
 
 
 @contextmanager
-def measured_gateway(engine_url: str, *, check_timeout: float = 5.0, **settings: Any) -> Iterator[MeasuredGateway]:
+def measured_gateway(
+    engine_url: str, *, check_timeout: float = 5.0, kernels: Kernels | None = None, **settings: Any
+) -> Iterator[MeasuredGateway]:
+    """`kernels`: what runs code, in place of the sandbox."""
     checker = Checker(check_timeout)
-    gateway = MeasuredGateway(Settings(upstream=(engine_url,), port=0, **(DEFAULTS | settings)), checker)
+    extensions = Extensions(checker=checker, kernels=kernels)
+    gateway = MeasuredGateway(Settings(upstream=(engine_url,), port=0, **(DEFAULTS | settings)), extensions)
     gateway.start()
     thresholds = gc.get_threshold()
     # As in a server: what a test run has in memory beside it would take the collector far longer.

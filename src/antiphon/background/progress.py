@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from msgspec import structs
@@ -12,6 +13,7 @@ from antiphon.core.lifecycle import output_text
 from antiphon.core.output_so_far import TYPES, OutputSoFar
 from antiphon.core.stored_events import frame_to_event, frame_type
 from antiphon.errors import NotFound
+from antiphon.gateway.large_requests import LARGE_BODY, run_aside
 from antiphon.gateway.record_format import record_to_response
 from antiphon.store.protocol import Store
 from antiphon.store.records import UNFINISHED, Progress, Record
@@ -31,10 +33,10 @@ class Page(NamedTuple):
 async def current_response(store: Store, record: Record) -> Response | None:
     """None: it was deleted."""
     if record.status != "in_progress":
-        return record_to_response(record)
+        return await _to_response(record)
     progress, output = await _read_output(store, record)
     if progress is not None and progress.status in UNFINISHED:
-        response = record_to_response(structs.replace(record, status=progress.status))
+        response = await _to_response(structs.replace(record, status=progress.status))
         response.output = await asyncio.to_thread(output.items)
         response.output_text = output_text(response.output)
         return response
@@ -42,7 +44,15 @@ async def current_response(store: Store, record: Record) -> Response | None:
     latest = await read_again(store, record.owner, record.id)
     if latest is not None and latest.owner != record.owner:
         return await current_response(store, latest)
-    return record_to_response(latest) if latest is not None else None
+    return await _to_response(latest) if latest is not None else None
+
+
+async def _to_response(record: Record) -> Response:
+    return await run_aside(partial(record_to_response, record), large=is_large_record(record))
+
+
+def is_large_record(record: Record) -> bool:
+    return len(record.output) + len(record.settings) >= LARGE_BODY
 
 
 async def _read_output(store: Store, record: Record) -> tuple[Progress | None, OutputSoFar]:

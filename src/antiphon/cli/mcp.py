@@ -115,8 +115,7 @@ async def _list_one(settings: Settings, server: OperatorServer) -> Found:
     try:
         await session.open()
         protocol = session.protocol_version
-        listed = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in await session.list_tools()]
-        tools = list(to_tools(listed, limits, left_out))
+        tools = list(to_tools((await session.list_tools()).tools, limits, left_out))
     except McpFailure as failure:
         return Found(server, failure=failure, noise=session.noise)
     finally:
@@ -142,10 +141,9 @@ async def _try_call(settings: Settings, server: OperatorServer, tool: str, argum
         return 1
     finally:
         await session.close()
-    raw = answer.model_dump(mode="json", by_alias=True, exclude_none=True)
-    result = result_to_tool_result(raw)
+    result = result_to_tool_result(answer)
     shown = "\n".join(map(printable, result.output.splitlines()))
-    typer.echo(msgspec.json.format(msgspec.json.encode(raw)).decode() if as_json else shown)
+    typer.echo(msgspec.json.format(msgspec.json.encode(answer)).decode() if as_json else shown)
     return 1 if result.failed else 0
 
 

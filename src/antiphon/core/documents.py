@@ -118,6 +118,9 @@ def outcome_size(outcome: CheckOutcome) -> int:
 def files_of(item: dict[str, Any]) -> Iterator[StoredFileWork]:
     """The uploaded files that an item names."""
     for member in ("content", "output"):
-        for part in parts if isinstance(parts := item.get(member), list) else ():
-            if isinstance(part, dict) and isinstance(id := part.get("file_id"), str):
+        parts = item.get(member)
+        # Most of many parts name none: they are passed over without a call for each.
+        naming = [part for part in parts if type(part) is dict and "file_id" in part] if isinstance(parts, list) else ()
+        for part in naming:
+            if isinstance(id := part["file_id"], str):
                 yield StoredFileWork(id, is_image=part.get("type") == "input_image")

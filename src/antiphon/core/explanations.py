@@ -39,7 +39,9 @@ ERRORS: dict[str, Explanation] = {
         "More requests came than a limit allows: the gateway's own, or the engine's.",
         "Wait as long as `Retry-After` says, or raise `key_responses` or `key_requests_per_minute`.",
     ),
-    "request_too_large": Explanation("The body is larger than the gateway takes.", "Send less, or raise `max_body_bytes`."),
+    "request_too_large": Explanation(
+        "The body is larger than the gateway takes at this path.", "Send less. A limit above 1 MiB is `max_body_bytes`."
+    ),
     "store_unavailable": Explanation(
         "The database of stored responses did not answer.", "Look at the database. `store` false works without it."
     ),

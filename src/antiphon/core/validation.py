@@ -1,6 +1,6 @@
 """Untyped JSON → Structs, with errors that name the field by its path in the request."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -19,6 +19,8 @@ from antiphon.wire.responses import CreateResponse, ReasoningOptions, StreamOpti
 T = TypeVar("T")
 S = TypeVar("S", bound=Struct)
 
+# How many fields that are not part of the API are named.
+MOST_NAMED = 100
 # The fields of a request that are objects, and whose members are checked.
 OBJECTS: dict[str, type[Struct]] = {
     "text": TextOptions,
@@ -66,6 +68,13 @@ def _unknown(value: dict[str, Any], kind: type[Struct], path: str = "") -> Itera
             yield path + name
         elif isinstance(member, dict) and (inner := OBJECTS.get(path + name)) is not None:
             yield from _unknown(member, inner, f"{path}{name}.")
+
+
+def unknown_notices(names: Sequence[str]) -> list[str]:
+    """About fields that are not part of the API. A body may have as many as fit into it."""
+    notices = [f"field {name} is unknown and was left out" for name in names[:MOST_NAMED]]
+    others = len(names) - len(notices)
+    return notices if others <= 0 else [*notices, f"unknown fields beside these that were left out: {others}"]
 
 
 def message_to_request(message: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> tuple[CreateResponse, list[str]]:

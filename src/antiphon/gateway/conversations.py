@@ -14,7 +14,7 @@ from antiphon.errors import InvalidRequest, NotFound, quoted
 from antiphon.files.file_inputs import NOT_THERE
 from antiphon.files.library import FileLibrary
 from antiphon.gateway.ids import new_id
-from antiphon.gateway.large_requests import LARGE_HISTORY, run_aside
+from antiphon.gateway.large_requests import LARGE_BODY, LARGE_HISTORY, run_aside
 from antiphon.gateway.record_format import (
     Item,
     decode_found,
@@ -37,7 +37,7 @@ class Created(NamedTuple):
 
 
 class Added(NamedTuple):
-    items: list[Item]
+    items: list[StoredItem]
     notices: Sequence[str]
 
 
@@ -51,7 +51,8 @@ class Conversations:
         self._files = files
         self._retention = retention
 
-    async def create(self, owner: str, items: Sequence[Item], metadata: dict[str, str]) -> Created:
+    async def create(self, owner: str, items: Sequence[Item], metadata: dict[str, str], *, large: bool = False) -> Created:
+        """`large`: the work on these items is done in a thread."""
         conversation = StoredConversation(
             id=new_id("conv"),
             owner=owner,
@@ -61,8 +62,9 @@ class Conversations:
         )
         _check_count(items)
         items = await self._with_thoughts(owner, items)
-        notices = await self._check(owner, items)
-        await self._store.create_conversation(conversation, _to_stored(items))
+        notices = await self._check(owner, items, large=large)
+        stored = await run_aside(partial(_to_stored, items), large=large)
+        await self._store.create_conversation(conversation, stored)
         return Created(_to_object(conversation), notices)
 
     async def get(self, owner: str, id: str) -> Item:
@@ -83,22 +85,24 @@ class Conversations:
 
     # ---- items -------------------------------------------------------------------------------------------------------
 
-    async def add_items(self, owner: str, id: str, items: Sequence[Item]) -> Added:
-        """The items as they are stored: each with an id and a type."""
+    async def add_items(self, owner: str, id: str, items: Sequence[Item], *, large: bool = False) -> Added:
+        """The items as they are stored: each with an id and a type. `large`: the work on them is done in a thread."""
         _check_count(items)
         items = await self._with_thoughts(owner, items)
-        before = await self._items_before(owner, id, items)
-        notices = await self._check(owner, items, before)
-        stored = _to_stored(items)
+        before = await self._stored_before(owner, id, items)
+        notices = await self._check(owner, items, before, large=large)
+        stored = await run_aside(partial(_to_stored, items), large=large)
         if not await self._store.add_items(owner, id, stored, self._expires_at()):
             raise _not_found(id)
-        return Added(stored_to_items(stored), notices)
+        return Added(stored, notices)
 
-    async def _check(self, owner: str, items: Sequence[Item], before: Sequence[Item] = ()) -> Sequence[str]:
+    async def _check(
+        self, owner: str, items: Sequence[Item], before: Sequence[StoredItem] = (), *, large: bool
+    ) -> Sequence[str]:
         """Raises for items that cannot be stored, and for uploaded files that are not there."""
         documents = Documents()
-        check = partial(check_items, items, before=before, documents=documents)
-        notices = await run_aside(check, large=len(before) >= LARGE_HISTORY)
+        is_long = len(before) >= LARGE_HISTORY or sum(len(item.data) for item in before) >= LARGE_BODY
+        notices = await run_aside(partial(_check_after, before, items, documents), large=large or is_long)
         found = await self._files.find(owner, documents.sent_files)
         for id, where in documents.sent_files.items():
             if id not in found:
@@ -111,32 +115,33 @@ class Conversations:
         ids = [*thoughts, *ids_without_results(items)]
         if not ids:
             return items
-        found = decode_found(await self._store.find_items(owner, ids))
+        stored = await self._store.find_items(owner, ids)
+        found = await run_aside(partial(decode_found, stored), large=sum(map(len, stored.values())) >= LARGE_BODY)
         whole = [item if is_reference(item) else found.get(stands_for(item) or "", item) for item in items]
         return with_results(whole, found)
 
-    async def _items_before(self, owner: str, id: str, items: Sequence[Item]) -> list[Item]:
+    async def _stored_before(self, owner: str, id: str, items: Sequence[Item]) -> Sequence[StoredItem]:
         """The items that the new ones may belong to: a conversation is read only for the output of a call."""
         if not needs_items_before(items):
             return []
         stored = await self._store.conversation_items(owner, id)
         if stored is None:
             raise _not_found(id)
-        return stored_to_items(stored)
+        return stored
 
     async def list_items(
         self, owner: str, id: str, *, after: str | None, before: str | None, limit: int, ascending: bool
-    ) -> list[Item]:
+    ) -> Sequence[StoredItem]:
         items = await self._store.list_items(owner, id, after=after, before=before, limit=limit, ascending=ascending)
         if items is None:
             raise _not_found(id)
-        return stored_to_items(items)
+        return items
 
-    async def get_item(self, owner: str, id: str, item_id: str) -> Item:
+    async def get_item(self, owner: str, id: str, item_id: str) -> StoredItem:
         item = await self._store.get_item(owner, id, item_id)
         if item is None:
             raise _item_not_found(id, item_id)
-        return stored_to_items([item])[0]
+        return item
 
     async def delete_item(self, owner: str, id: str, item_id: str) -> None:
         if not await self._store.delete_item(owner, id, item_id):
@@ -151,6 +156,10 @@ def _check_count(items: Sequence[Item]) -> None:
         raise InvalidRequest(
             f"Invalid `items`: at most {MOST_ITEMS} can be added at a time.", param="items", code="array_above_max_length"
         )
+
+
+def _check_after(before: Sequence[StoredItem], items: Sequence[Item], documents: Documents) -> Sequence[str]:
+    return check_items(items, before=stored_to_items(before), documents=documents)
 
 
 def _to_stored(items: Sequence[Item]) -> list[StoredItem]:

@@ -221,6 +221,7 @@ class Gateway:
 
     async def prepare(self, read: ReadRequest, recorder: ResponseRecorder, *, compact: bool = False) -> ResponseRun:
         request = read.request
+        recorder.has_large_body = len(read.arrival.body) >= LARGE_BODY
         given, named = request.input, request.model
         history = await recorder.read(request_to_items(request))
         large = read.is_large(history)
@@ -311,6 +312,7 @@ class Gateway:
         exchange = await self.aside(make_exchange, recorder.owner, large=large)
         await self.check_definitions(exchange, recorder.owner, large=large)
         await check_tools(request, self.equipment.tools, recorder.owner)
+        recorder.has_large_body = len(read.arrival.body) >= LARGE_BODY
         record = await self.aside(partial(recorder.to_record, exchange.response), recorder.owner, large=large)
         if request.store is False:
             record = structs.replace(record, kept_after_end=self._unstored_retention)

@@ -5,9 +5,12 @@ request. What takes less than that, which is nearly all, is done in place: the l
 """
 
 import asyncio
-from collections.abc import Callable
+import traceback
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, TypeVar
 
 from antiphon.core.check_work import CheckOutcome
 from antiphon.core.documents import outcome_size
@@ -37,4 +40,27 @@ async def run_aside(work: Callable[[], T], *, large: bool) -> T:
     objects."""
     if not large:
         return work()
-    return await asyncio.get_running_loop().run_in_executor(_threads, work)
+    return await asyncio.get_running_loop().run_in_executor(_threads, partial(_done, work))
+
+
+def _done(work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except Exception as failed:
+        # What it had read goes here: with the error it would go on the event loop, which takes long, too.
+        traceback.clear_frames(failed.__traceback__)
+        raise
+
+
+@asynccontextmanager
+async def freed_aside(items: list[Any], *, large: bool) -> AsyncIterator[None]:
+    """Empties the list in a thread when the block ends: to free what was read takes nearly as long as to read it."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        # A thread may be using them.
+        raise
+    except Exception:
+        await run_aside(items.clear, large=large)
+        raise
+    await run_aside(items.clear, large=large)

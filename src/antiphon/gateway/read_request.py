@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from antiphon.core.validation import unknown_notices
 from antiphon.gateway.large_requests import LARGE_BODY, LARGE_HISTORY
 from antiphon.gateway.observers import Arrival
 from antiphon.wire.responses import CreateResponse
@@ -23,4 +24,4 @@ class ReadRequest(NamedTuple):
 
     @property
     def notices(self) -> list[str]:
-        return [f"field {name} is unknown and was left out" for name in self.unknown]
+        return unknown_notices(self.unknown)

@@ -67,6 +67,7 @@ class ResponseRecorder:
         "_stored_input",
         "begun_calls",
         "created_at",
+        "has_large_body",
         "notices",
         "response_id",
     )
@@ -92,6 +93,8 @@ class ResponseRecorder:
         self.created_at = int(time.time())
         self._conversation = conversation_of(request)
         self._own: Sequence[Item] = ()
+        # It may have few items, and a large one among them.
+        self.has_large_body = False
         self._stored_input: list[Item] | None = None
         self._has_lock = False
         self._renewing: asyncio.Task[None] | None = None
@@ -180,7 +183,8 @@ class ResponseRecorder:
         items = await self._store.conversation_items(self._owner, conversation)
         if items is None:
             raise _no_conversation(conversation)
-        return await run_aside(partial(stored_to_items, items), large=len(items) >= LARGE_HISTORY)
+        is_large = len(items) >= LARGE_HISTORY or sum(len(item.data) for item in items) >= LARGE_BODY
+        return await run_aside(partial(stored_to_items, items), large=is_large)
 
     async def _lock(self, conversation: str) -> None:
         # A client that goes away meanwhile may have got the lock all the same.
@@ -215,7 +219,8 @@ class ResponseRecorder:
     async def _find_items(self, ids: Sequence[str]) -> dict[str, Item]:
         found = self._histories.find_items(ids) if self._histories is not None else {}
         if others := [id for id in ids if id not in found]:
-            found |= decode_found(await self._store.find_items(self._owner, others))
+            stored = await self._store.find_items(self._owner, others)
+            found |= await run_aside(partial(decode_found, stored), large=sum(map(len, stored.values())) >= LARGE_BODY)
         return found
 
     @property
@@ -270,8 +275,8 @@ class ResponseRecorder:
             await self._keep_history()
         if self._conversation is None:
             if stores:
-                is_large = len(self._own) >= LARGE_HISTORY
-                await self._store.put(await self._to_record_aside(response) if is_large else self.to_record(response))
+                record = await self._to_record_aside(response) if self._has_large_input else self.to_record(response)
+                await self._store.put(record)
                 if self._owner in self._owners.moves:
                     await self._owners.catch_up(self._owner)
         elif not stores:
@@ -286,7 +291,11 @@ class ResponseRecorder:
 
     async def _aside(self, work: Callable[[], T]) -> T:
         """What has to do with its own input takes as long as that is large."""
-        return await run_aside(work, large=len(self._own) >= LARGE_HISTORY)
+        return await run_aside(work, large=self._has_large_input)
+
+    @property
+    def _has_large_input(self) -> bool:
+        return self.has_large_body or len(self._own) >= LARGE_HISTORY
 
     async def _add_items(self, items: Sequence[StoredItem]) -> None:
         expires_at = self._expires_at()

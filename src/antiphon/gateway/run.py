@@ -136,6 +136,11 @@ class ResponseRun:
         return self._exchange.streams
 
     @property
+    def is_large(self) -> bool:
+        """What takes as long as its items are many is done in a thread."""
+        return self._large
+
+    @property
     def in_background(self) -> bool:
         return self.response.background
 
@@ -259,7 +264,7 @@ class ResponseRun:
         """The response is stored before its terminal event is sent: a client that has seen it can continue it at once."""
         exchange, outbox = self._exchange, self._outbox
         unsent = outbox.take()
-        last = [*unsent, *exchange.end()]
+        last = [*unsent, *(await self._calls.make(exchange.end, in_thread=True) if self._large else exchange.end())]
         try:
             await self.recorder.record(exchange.stored_response, last)
         except ApiError as error:

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Awaitable, Callable
-from functools import wraps
-from typing import TypeAlias
+from functools import partial, wraps
+from typing import Concatenate, NamedTuple, ParamSpec
 
 import aiohttp
 import msgspec
@@ -12,11 +12,14 @@ from msgspec import Struct
 
 from antiphon.containers.container_ids import slot_of
 from antiphon.errors import EngineUnavailable
+from antiphon.gateway.large_requests import LARGE_TO_SKIP
 from antiphon.http.app_keys import CONTAINERS, GATEWAY
+from antiphon.http.bodies import in_turn
 from antiphon.http.middlewares import OWNER
 from antiphon.http.siblings import SIBLINGS, Sibling
+from antiphon.wire import UNREADABLE
 
-Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+P = ParamSpec("P")
 
 # A body that has none of these uses no container. Looking for them takes 30 µs in 300 KB, and only several processes do it.
 TOOLS = re.compile(rb'"(?:code_interpreter|shell)"')
@@ -31,14 +34,16 @@ class Continued(Struct, frozen=True):
     conversation: str | dict[str, object] | None = None
 
 
-def in_its_worker(handler: Handler) -> Handler:
+def in_its_worker(
+    handler: Callable[Concatenate[web.Request, P], Awaitable[web.StreamResponse]],
+) -> Callable[Concatenate[web.Request, P], Awaitable[web.StreamResponse]]:
     """For a route whose path names a container."""
 
     @wraps(handler)
-    async def answer(request: web.Request) -> web.StreamResponse:
+    async def answer(request: web.Request, /, *args: P.args, **kwargs: P.kwargs) -> web.StreamResponse:
         if (sibling := _owner_of(request, request.match_info["id"])) is not None:
             return await _relayed(request, sibling)
-        return await handler(request)
+        return await handler(request, *args, **kwargs)
 
     return answer
 
@@ -47,7 +52,8 @@ async def relayed_response(request: web.Request, body: bytes) -> web.StreamRespo
     """The answer to a request whose tools use a container of another process. None: it is to be answered here."""
     if not request.app[SIBLINGS].asked_by(request) or request.app[CONTAINERS] is None or not TOOLS.search(body):
         return None
-    ids = ID.findall(body) or await _stored_ids(request, body)
+    named = await in_turn(request, partial(_named, body), large=len(body) >= LARGE_TO_SKIP)
+    ids = named.ids or await _stored_ids(request, named.continued)
     sibling = _owner_of(request, ids[-1].decode()) if ids else None
     return await _relayed(request, sibling, body) if sibling is not None else None
 
@@ -59,13 +65,25 @@ def _owner_of(request: web.Request, id: str) -> Sibling | None:
     return siblings.in_slot(slot)
 
 
-async def _stored_ids(request: web.Request, body: bytes) -> list[bytes]:
-    """Those in the history that a request continues, the latest last."""
+class Named(NamedTuple):
+    """What a request says about containers."""
+
+    ids: list[bytes]
+    continued: Continued
+
+
+def _named(body: bytes) -> Named:
+    if ids := ID.findall(body):
+        return Named(ids, Continued())
     try:
-        continued = msgspec.json.decode(body, type=Continued)
-    except msgspec.DecodeError:
+        return Named(ids, msgspec.json.decode(body, type=Continued))
+    except UNREADABLE:
         # What is wrong with it is said where it is read.
-        return []
+        return Named(ids, Continued())
+
+
+async def _stored_ids(request: web.Request, continued: Continued) -> list[bytes]:
+    """Those in the history that a request continues, the latest last."""
     store, owner = request.app[GATEWAY].store, request[OWNER]
     if continued.previous_response_id is not None:
         links = await store.chain(owner, continued.previous_response_id)

@@ -3,7 +3,6 @@
 import mimetypes
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -13,10 +12,10 @@ from antiphon.containers.container_files import NO_SUCH_FILE
 from antiphon.containers.containers import MINUTES, ContainerExpired, Containers
 from antiphon.core.code_interpreter import check_container
 from antiphon.core.code_results import FOLDER
-from antiphon.core.validation import body_to_struct, read_struct
 from antiphon.errors import InvalidRequest, NotFound, quoted
-from antiphon.http.answers import notice_header, to_json
-from antiphon.http.app_keys import CONTAINERS, GATEWAY
+from antiphon.http.answers import to_json
+from antiphon.http.app_keys import CONTAINERS
+from antiphon.http.bodies import Bodies
 from antiphon.http.container_relay import in_its_worker
 from antiphon.http.files import BYTES, GUARDED, SAFE_TYPES, disposition_of
 from antiphon.http.middlewares import OWNER
@@ -39,9 +38,9 @@ NO_SKILLS = "Invalid `skills`: there are no skills here. Upload their files to t
 NO_FILE = 'Missing `file`: send the file as `multipart/form-data`, or the id of an uploaded one as JSON: {"file_id": "…"}.'
 
 
-async def create(request: web.Request) -> web.Response:
+async def create(request: web.Request, bodies: Bodies) -> web.Response:
     containers = await _containers(request)
-    body, unknown = read_struct(await request.read() or b"{}", CreateContainer, request.app[GATEWAY].environment.limits)
+    body, notices, _ = await bodies.read_fields(request, CreateContainer)
     check_container(body.memory_limit, body.network_policy, containers.limits.memory, "")
     if body.skills:
         raise InvalidRequest(NO_SKILLS, param="skills", code="unsupported_parameter")
@@ -58,7 +57,7 @@ async def create(request: web.Request) -> web.Response:
         # Half of it is of no use.
         await containers.delete(owner, made.id)
         raise
-    return to_json(_to_object(made), notice_header([f"field {name} is unknown and was left out" for name in unknown]))
+    return to_json(_to_object(made), notices)
 
 
 async def list_all(request: web.Request) -> web.Response:
@@ -71,6 +70,7 @@ async def list_all(request: web.Request) -> web.Response:
     return to_json(to_list(cut_by_id([each for each in objects if name in (None, each["name"])], page), page))
 
 
+@in_its_worker
 async def retrieve(request: web.Request) -> web.Response:
     """Also one that has expired, as long as it is known."""
     id = request.match_info["id"]
@@ -80,6 +80,7 @@ async def retrieve(request: web.Request) -> web.Response:
     return to_json(_to_object(found))
 
 
+@in_its_worker
 async def delete(request: web.Request) -> web.Response:
     id = request.match_info["id"]
     if not await (await _containers(request)).delete(request[OWNER], id):
@@ -90,19 +91,20 @@ async def delete(request: web.Request) -> web.Response:
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
-async def create_file(request: web.Request) -> web.Response:
+@in_its_worker
+async def create_file(request: web.Request, bodies: Bodies) -> web.Response:
     containers, container = await _container(request)
     try:
-        file = await _add_file(request, containers, container)
+        file = await _add_file(request, bodies, containers, container)
     except ContainerExpired:
         raise _not_found(container.id) from None
     return to_json(_file_to_object(container, file))
 
 
-async def _add_file(request: web.Request, containers: Containers, container: Container) -> ContainerFile:
+async def _add_file(request: web.Request, bodies: Bodies, containers: Containers, container: Container) -> ContainerFile:
     if not is_form(request):
-        body = body_to_struct(await request.read() or b"{}", AddFile, request.app[GATEWAY].environment.limits)
-        return await _copy(request, containers, container, body.file_id)
+        body = await bodies.read_fields(request, AddFile)
+        return await _copy(request, containers, container, body.value.file_id)
     async for part in form_parts(request):
         if part.name == "file_id":
             return await _copy(request, containers, container, await part.text())
@@ -122,17 +124,20 @@ async def _copy(request: web.Request, containers: Containers, container: Contain
     return file
 
 
+@in_its_worker
 async def list_files(request: web.Request) -> web.Response:
     (_, container), page = await _container(request), query_to_page(request.query)
     objects = [msgspec.to_builtins(_file_to_object(container, file)) for file in container.files.values()]
     return to_json(to_list(cut_by_id(objects, page), page))
 
 
+@in_its_worker
 async def retrieve_file(request: web.Request) -> web.Response:
     _, container = await _container(request)
     return to_json(_file_to_object(container, _file(request, container)))
 
 
+@in_its_worker
 async def delete_file(request: web.Request) -> web.Response:
     containers, container = await _container(request)
     file = _file(request, container)
@@ -143,6 +148,7 @@ async def delete_file(request: web.Request) -> web.Response:
     return to_json(Deleted(id=file.id, object="container.file.deleted"))
 
 
+@in_its_worker
 async def file_content(request: web.Request) -> web.StreamResponse:
     containers, container = await _container(request)
     file = _file(request, container)
@@ -234,17 +240,3 @@ def _file_to_object(container: Container, file: ContainerFile) -> ContainerFileO
         path=FOLDER + file.name,
         source=file.source,
     )
-
-
-def routes() -> list[Any]:
-    return [
-        web.post("/v1/containers", create),
-        web.get("/v1/containers", list_all),
-        web.get("/v1/containers/{id}", in_its_worker(retrieve)),
-        web.delete("/v1/containers/{id}", in_its_worker(delete)),
-        web.post("/v1/containers/{id}/files", in_its_worker(create_file)),
-        web.get("/v1/containers/{id}/files", in_its_worker(list_files)),
-        web.get("/v1/containers/{id}/files/{file_id}", in_its_worker(retrieve_file)),
-        web.delete("/v1/containers/{id}/files/{file_id}", in_its_worker(delete_file)),
-        web.get("/v1/containers/{id}/files/{file_id}/content", in_its_worker(file_content)),
-    ]

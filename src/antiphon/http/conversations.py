@@ -1,17 +1,22 @@
 """Conversations: created, retrieved, updated and deleted, and their items."""
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from aiohttp import web
 from msgspec import Struct
 
-from antiphon.core.limits import check_items
-from antiphon.core.validation import body_to_struct
+from antiphon.core.limits import RequestLimits, check_items
+from antiphon.gateway.large_requests import LARGE_BODY, freed_aside, run_aside
+from antiphon.gateway.record_format import stored_to_items
 from antiphon.http.answers import notice_header, to_json
-from antiphon.http.app_keys import CONVERSATIONS, GATEWAY
+from antiphon.http.app_keys import CONVERSATIONS
+from antiphon.http.bodies import Bodies
 from antiphon.http.middlewares import OWNER, owner_seen
-from antiphon.http.pages import query_to_page, to_list, to_whole_list
-from antiphon.http.views import query_to_view
+from antiphon.http.pages import Item, query_to_page, to_list, to_whole_list
+from antiphon.http.views import View, query_to_view
+from antiphon.store.records import Item as StoredItem
 from antiphon.wire.responses import Metadata
 
 
@@ -28,11 +33,15 @@ class CreateItems(Struct):
     items: list[dict[str, Any]]
 
 
-async def create(request: web.Request) -> web.Response:
-    limits = request.app[GATEWAY].environment.limits
-    body = body_to_struct(await request.read() or b"{}", CreateConversation, limits)
+def _check(body: CreateConversation | CreateItems, limits: RequestLimits) -> None:
     check_items(body.items or (), "items", limits)
-    created = await request.app[CONVERSATIONS].create(request[OWNER], body.items or (), body.metadata or {})
+
+
+async def create(request: web.Request, bodies: Bodies) -> web.Response:
+    body, _, large = await bodies.read_fields(request, CreateConversation, _check)
+    items = body.items or []
+    async with freed_aside(items, large=large):
+        created = await request.app[CONVERSATIONS].create(request[OWNER], items, body.metadata or {}, large=large)
     return to_json(created.conversation, notice_header(created.notices))
 
 
@@ -41,8 +50,8 @@ async def retrieve(request: web.Request) -> web.Response:
     return to_json(await request.app[CONVERSATIONS].get(await owner_seen(request, id), id))
 
 
-async def update(request: web.Request) -> web.Response:
-    body = body_to_struct(await request.read(), UpdateConversation, request.app[GATEWAY].environment.limits)
+async def update(request: web.Request, bodies: Bodies) -> web.Response:
+    body = (await bodies.read_fields(request, UpdateConversation)).value
     return to_json(await request.app[CONVERSATIONS].update(request[OWNER], request.match_info["id"], body.metadata))
 
 
@@ -55,13 +64,13 @@ async def delete(request: web.Request) -> web.Response:
 # ---- items -----------------------------------------------------------------------------------------------------------
 
 
-async def create_items(request: web.Request) -> web.Response:
-    view, limits = query_to_view(request), request.app[GATEWAY].environment.limits
-    body = body_to_struct(await request.read(), CreateItems, limits)
-    check_items(body.items, "items", limits)
-    added = await request.app[CONVERSATIONS].add_items(request[OWNER], request.match_info["id"], body.items)
-    shown = view.items(added.items)
-    return to_json(to_whole_list(shown), notice_header([*added.notices, *view.notices]))
+async def create_items(request: web.Request, bodies: Bodies) -> web.Response:
+    view = query_to_view(request)
+    body, _, large = await bodies.read_fields(request, CreateItems, _check)
+    conversations, id = request.app[CONVERSATIONS], request.match_info["id"]
+    async with freed_aside(body.items, large=large):
+        added = await conversations.add_items(request[OWNER], id, body.items, large=large)
+    return await _shown(added.items, view, to_whole_list, added.notices)
 
 
 async def list_items(request: web.Request) -> web.Response:
@@ -74,13 +83,13 @@ async def list_items(request: web.Request) -> web.Response:
         limit=page.limit + 1,
         ascending=page.ascending,
     )
-    return to_json(to_list(view.items(items), page), view.headers)
+    return await _shown(items, view, partial(to_list, page=page))
 
 
 async def retrieve_item(request: web.Request) -> web.Response:
     view, id, item_id = query_to_view(request), request.match_info["id"], request.match_info["item_id"]
-    item = view.item(await request.app[CONVERSATIONS].get_item(await owner_seen(request, id), id, item_id))
-    return to_json(item, view.headers)
+    item = await request.app[CONVERSATIONS].get_item(await owner_seen(request, id), id, item_id)
+    return await _shown([item], view, lambda items: items[0])
 
 
 async def delete_item(request: web.Request) -> web.Response:
@@ -88,3 +97,15 @@ async def delete_item(request: web.Request) -> web.Response:
     id, item_id = request.match_info["id"], request.match_info["item_id"]
     await request.app[CONVERSATIONS].delete_item(await owner_seen(request, id), id, item_id)
     return await retrieve(request)
+
+
+async def _shown(
+    stored: Sequence[StoredItem], view: View, arrange: Callable[[list[Item]], Item], notices: Sequence[str] = ()
+) -> web.Response:
+    """The answer that shows stored items. `arrange`: the list, or what else it is made of them."""
+
+    def answer() -> web.Response:
+        shown = arrange(view.items(stored_to_items(stored)))
+        return to_json(shown, notice_header([*notices, *view.notices]))
+
+    return await run_aside(answer, large=sum(len(item.data) for item in stored) >= LARGE_BODY)

@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 import aiohttp
 from aiohttp import web
@@ -16,9 +17,10 @@ from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineUnavailable, seconds_to_header
 from antiphon.gateway.admission import EngineSeat
 from antiphon.gateway.gateway import SHUTTING_DOWN
+from antiphon.gateway.large_requests import LARGE_BODY
 from antiphon.http.answers import notice_header
 from antiphon.http.app_keys import GATEWAY
-from antiphon.http.bodies import model_of, read_body, with_model
+from antiphon.http.bodies import Bodies, in_turn, model_of, with_model
 from antiphon.http.middlewares import OWNER, STATE
 from antiphon.http.paths import canonical_path
 
@@ -86,19 +88,20 @@ class OpenAnswers:
 OPEN_ANSWERS = web.AppKey("open_answers", OpenAnswers)
 
 
-async def passed_through(request: web.Request) -> web.StreamResponse:
+async def passed_through(request: web.Request, bodies: Bodies) -> web.StreamResponse:
     """Only the model is changed, if another one answers."""
-    body = await read_body(request)
+    body = await bodies.read_prompt(request)
     async with request.app[GATEWAY].admission.entered(request[OWNER]) as seat:
         return await _pass_through(request, body, seat)
 
 
 async def _pass_through(request: web.Request, body: bytes, seat: EngineSeat) -> web.StreamResponse:
     gateway, began = request.app[GATEWAY], asyncio.get_running_loop().time()
-    asked = model_of(body)
+    large = len(body) >= LARGE_BODY
+    asked = await in_turn(request, partial(model_of, body), large=True) if large else model_of(body)
     chosen = await gateway.pool.choose(asked, None)
     if chosen.model is not None and chosen.model != asked:
-        body = with_model(body, chosen.model)
+        body = await in_turn(request, partial(with_model, body, chosen.model), large=large)
     engine = chosen.engines[0]
     request[STATE].logged |= {"engine": engine.root, "model": chosen.model or engine.knowledge.default_model}
     response = web.StreamResponse(headers=notice_header(chosen.notices))

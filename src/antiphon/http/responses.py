@@ -14,19 +14,20 @@ from antiphon.gateway.client_protocol import RESPONSES
 from antiphon.gateway.gateway import Enqueued
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.input_counts import count_input
+from antiphon.gateway.large_requests import run_aside
 from antiphon.gateway.record_format import record_to_response
 from antiphon.gateway.run import ResponseRun
 from antiphon.gateway.run_summary import run_summary
 from antiphon.gateway.sinks import EncodedSink, NoSink
 from antiphon.http.answers import notice_header, to_json
 from antiphon.http.app_keys import GATEWAY, TRANSPORT
-from antiphon.http.bodies import read_body
+from antiphon.http.bodies import Bodies
 from antiphon.http.container_relay import relayed_response
 from antiphon.http.middlewares import OWNER, STATE, add_to_log
 from antiphon.http.siblings import SIBLINGS
 from antiphon.http.views import ALL_AS_STORED, View
 from antiphon.store.records import Record
-from antiphon.wire.responses import CompactedResponse
+from antiphon.wire.responses import CompactedResponse, Response
 
 # The name of a header is made once: for each stream that is open, it would take 90 bytes.
 ACCEL_BUFFERING = istr("X-Accel-Buffering")
@@ -34,8 +35,8 @@ ACCEL_BUFFERING = istr("X-Accel-Buffering")
 LARGEST_PIECE = 256 * 1024
 
 
-async def create(request: web.Request) -> web.StreamResponse:
-    app, body = request.app, await read_body(request)
+async def create(request: web.Request, bodies: Bodies) -> web.StreamResponse:
+    app, body = request.app, await bodies.read_prompt(request)
     gateway = app[GATEWAY]
     if app[SIBLINGS].others and (elsewhere := await relayed_response(request, body)) is not None:
         return elsewhere
@@ -51,13 +52,13 @@ async def create(request: web.Request) -> web.StreamResponse:
             add_to_log(request, partial(run_summary, run))
 
 
-async def compact(request: web.Request) -> web.StreamResponse:
+async def compact(request: web.Request, bodies: Bodies) -> web.StreamResponse:
     """The conversation as a window that clients send back in its place: the user's messages, and one sealed summary.
 
     The summary covers all of them, and replaces them when the window comes back: only the client reads them there.
     """
     gateway = request.app[GATEWAY]
-    run = await gateway.begin(await read_body(request), request[OWNER], compact=True, headers=request.headers)
+    run = await gateway.begin(await bodies.read_prompt(request), request[OWNER], compact=True, headers=request.headers)
     async with gateway.running(run):
         try:
             await _run_whole(run)
@@ -67,13 +68,17 @@ async def compact(request: web.Request) -> web.StreamResponse:
     if response.incomplete_details is not None:
         # Half a summary would be taken for a whole one.
         raise EngineError(f"The summary was cut off ({response.incomplete_details.reason}). Allow it more tokens.")
+    return await run_aside(partial(_window, run, response), large=run.is_large)
+
+
+def _window(run: ResponseRun, response: Response) -> web.Response:
     window = [*user_messages(run.items, new_id), *response.output]
     compacted = CompactedResponse(id=response.id, created_at=response.created_at, output=window, usage=response.usage)
     return to_json(compacted, notice_header(run.notices))
 
 
-async def input_tokens(request: web.Request) -> web.StreamResponse:
-    counted = await count_input(request.app[GATEWAY], await read_body(request), request[OWNER])
+async def input_tokens(request: web.Request, bodies: Bodies) -> web.StreamResponse:
+    counted = await count_input(request.app[GATEWAY], await bodies.read_prompt(request), request[OWNER])
     return to_json({"object": "response.input_tokens", "input_tokens": counted.tokens}, notice_header(counted.notices))
 
 

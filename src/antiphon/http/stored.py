@@ -7,16 +7,17 @@ from aiohttp import web
 from msgspec import Meta, Struct
 
 from antiphon.background.followers import ended
-from antiphon.background.progress import current_response
+from antiphon.background.progress import current_response, is_large_record
 from antiphon.core.validation import convert_strings
 from antiphon.errors import InvalidRequest, NotFound, quoted
+from antiphon.gateway.large_requests import LARGE_BODY, run_aside
 from antiphon.gateway.record_format import decode_items
 from antiphon.http.answers import to_json
 from antiphon.http.app_keys import GATEWAY
 from antiphon.http.middlewares import owner_seen
 from antiphon.http.pages import cut, query_to_page, to_list
 from antiphon.http.responses import answer_followed
-from antiphon.http.views import query_to_view
+from antiphon.http.views import ALL_AS_STORED, View, query_to_view
 from antiphon.store.protocol import Store
 from antiphon.store.records import UNFINISHED, Record
 from antiphon.wire.responses import Response
@@ -45,7 +46,7 @@ async def retrieve(request: web.Request) -> web.StreamResponse:
     # The events have the output too.
     record = await _record(request, output=not query.stream)
     if not query.stream:
-        return to_json(view.response(await _current(request, record)), view.headers)
+        return await _shown(record, view, await _current(request, record))
     if not record.background:
         raise InvalidRequest("Only a background response can be streamed again.", param="stream", code="unsupported_value")
     after = -1 if query.starting_after is None else query.starting_after
@@ -65,7 +66,15 @@ async def cancel(request: web.Request) -> web.Response:
     record = await _record(request)
     if not record.background:
         raise InvalidRequest("Only a background response can be cancelled.", code="not_a_background_response")
-    return to_json(await _current(request, await _cancel(request, record)))
+    return await _shown(record, ALL_AS_STORED, await _current(request, await _cancel(request, record)))
+
+
+async def _shown(record: Record, view: View, response: Response) -> web.Response:
+    def answer() -> web.Response:
+        shown = view.response(response)
+        return to_json(shown, view.headers)
+
+    return await run_aside(answer, large=is_large_record(record))
 
 
 async def _cancel(request: web.Request, record: Record) -> Record:
@@ -91,8 +100,13 @@ async def _as_owner(store: Store, record: Record, act: Callable[[str, str], Awai
 
 async def input_items(request: web.Request) -> web.Response:
     page, view = query_to_page(request.query), query_to_view(request)
-    items = decode_items((await _record(request, output=False)).input)
-    return to_json(to_list(view.items(cut(items, page)), page), view.headers)
+    stored = (await _record(request, output=False)).input
+
+    def answer() -> web.Response:
+        shown = to_list(view.items(cut(decode_items(stored), page)), page)
+        return to_json(shown, view.headers)
+
+    return await run_aside(answer, large=len(stored) >= LARGE_BODY)
 
 
 async def _current(request: web.Request, record: Record) -> Response:

@@ -1,16 +1,17 @@
 """Vector stores: created, listed, changed, deleted and searched; their files, and batches of files."""
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from antiphon.core.validation import convert_strings, read_struct
+from antiphon.core.validation import convert_strings
 from antiphon.errors import InvalidRequest
 from antiphon.http.answers import JSON, notice_header, to_json
-from antiphon.http.app_keys import GATEWAY, STORE_FILES, VECTOR_STORES
+from antiphon.http.app_keys import STORE_FILES, VECTOR_STORES
+from antiphon.http.bodies import Bodies
 from antiphon.http.keyring import ADMIN
 from antiphon.http.middlewares import OWNER
 from antiphon.http.pages import Page, query_to_page
@@ -30,8 +31,6 @@ from antiphon.wire.vector_stores import (
     UpdateVectorStore,
 )
 
-T = TypeVar("T", bound=Struct)
-
 # When the SDK looks again for what is in progress. It takes the first answer's word for all of its looks.
 POLL_AFTER = {"openai-poll-after-ms": "250"}
 # How many results a search has, if the request does not say.
@@ -45,8 +44,8 @@ class StatusFilter(Struct):
     filter: Status | None = None
 
 
-async def create(request: web.Request) -> web.Response:
-    body, notices = await _body(request, CreateVectorStore)
+async def create(request: web.Request, bodies: Bodies) -> web.Response:
+    body, notices, _ = await bodies.read_fields(request, CreateVectorStore)
     created = await request.app[VECTOR_STORES].create(request[OWNER], body)
     return to_json(created, POLL_AFTER | notices)
 
@@ -62,8 +61,8 @@ async def retrieve(request: web.Request) -> web.Response:
     return to_json(await request.app[VECTOR_STORES].get(await _owner_seen(request), id), POLL_AFTER)
 
 
-async def update(request: web.Request) -> web.Response:
-    body, notices = await _body(request, UpdateVectorStore)
+async def update(request: web.Request, bodies: Bodies) -> web.Response:
+    body, notices, _ = await bodies.read_fields(request, UpdateVectorStore)
     return to_json(await request.app[VECTOR_STORES].update(request[OWNER], request.match_info["id"], body), notices)
 
 
@@ -73,8 +72,8 @@ async def delete(request: web.Request) -> web.Response:
     return to_json({"id": id, "object": "vector_store.deleted", "deleted": True})
 
 
-async def search(request: web.Request) -> web.Response:
-    body, notices = await _body(request, SearchVectorStore)
+async def search(request: web.Request, bodies: Bodies) -> web.Response:
+    body, notices, _ = await bodies.read_fields(request, SearchVectorStore)
     if body.rewrite_query:
         notices = notices | notice_header([*filter(None, [notices.get("antiphon-notice")]), NOT_REWRITTEN])
     queries = [body.query] if isinstance(body.query, str) else body.query
@@ -108,8 +107,8 @@ def _to_result(row: SearchRow) -> SearchResult:
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
-async def create_file(request: web.Request) -> web.Response:
-    body, notices = await _body(request, CreateStoreFile)
+async def create_file(request: web.Request, bodies: Bodies) -> web.Response:
+    body, notices, _ = await bodies.read_fields(request, CreateStoreFile)
     added = await request.app[STORE_FILES].add(request[OWNER], request.match_info["id"], body)
     return to_json(added, POLL_AFTER | notices)
 
@@ -126,8 +125,8 @@ async def retrieve_file(request: web.Request) -> web.Response:
     return to_json(await request.app[STORE_FILES].get(await _owner_seen(request), id, file), POLL_AFTER)
 
 
-async def update_file(request: web.Request) -> web.Response:
-    body, notices = await _body(request, UpdateStoreFile)
+async def update_file(request: web.Request, bodies: Bodies) -> web.Response:
+    body, notices, _ = await bodies.read_fields(request, UpdateStoreFile)
     id, file = request.match_info["id"], request.match_info["file_id"]
     return to_json(await request.app[STORE_FILES].update(request[OWNER], id, file, body.attributes or {}), notices)
 
@@ -160,8 +159,8 @@ async def file_content(request: web.Request) -> web.StreamResponse:
 # ---- batches ---------------------------------------------------------------------------------------------------------
 
 
-async def create_batch(request: web.Request) -> web.Response:
-    body, notices = await _body(request, CreateFileBatch)
+async def create_batch(request: web.Request, bodies: Bodies) -> web.Response:
+    body, notices, _ = await bodies.read_fields(request, CreateFileBatch)
     made = await request.app[STORE_FILES].create_batch(request[OWNER], request.match_info["id"], body)
     return to_json(made, POLL_AFTER | notices)
 
@@ -184,12 +183,6 @@ async def list_batch(request: web.Request) -> web.Response:
 
 
 # ---- requests and answers --------------------------------------------------------------------------------------------
-
-
-async def _body(request: web.Request, kind: type[T]) -> tuple[T, dict[str, str]]:
-    """The body, and the header with the notice about what it has beside that."""
-    body, unknown = read_struct(await request.read() or b"{}", kind, request.app[GATEWAY].environment.limits)
-    return body, notice_header([f"field {name} is unknown and was left out" for name in unknown])
 
 
 async def _owner_seen(request: web.Request) -> str:

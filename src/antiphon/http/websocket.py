@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,6 +14,7 @@ from antiphon.core.json_errors import unreadable_to_error
 from antiphon.core.quantities import counted
 from antiphon.errors import ApiError, BodyTooLarge, EngineError, InvalidRequest, RateLimited, UpgradeRequired, quoted
 from antiphon.gateway.client_protocol import RESPONSES_WEBSOCKET
+from antiphon.gateway.large_requests import LARGE_TO_SKIP
 from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.gateway.run import BUG
 from antiphon.gateway.run_summary import run_summary
@@ -156,15 +158,18 @@ class Connection:
 
     async def _read(self) -> None:
         async for kind, data, _ in self._socket:
-            self._receive(kind, data)
+            await self._receive(kind, data)
             if self._is_full:
                 # What a client sends is not read until it reads what it got: its errors would fill the memory.
                 await self._stream.drain()
                 self._is_full = False
 
-    def _receive(self, kind: WSMsgType, data: Any) -> None:
+    async def _receive(self, kind: WSMsgType, data: Any) -> None:
         try:
-            head = _head(kind, data)
+            if len(data) < LARGE_TO_SKIP:
+                head = _head(kind, data)
+            else:
+                head = await self._gateway.aside(partial(_head, kind, data), self._owner, large=True)
             self._refuse_more(len(data))
         except ApiError as error:
             self._send_error(error)
@@ -223,7 +228,7 @@ class Connection:
         """What went wrong, if anything: sent as an error before the first event, and as an event after it."""
         begun = False
         try:
-            body = with_deployment(self._request, message)
+            body = await with_deployment(self._request, message)
             # Its key may have got a name, or be gone.
             self._owner = await owner_of_key(self._request)
             run = await self._gateway.begin(

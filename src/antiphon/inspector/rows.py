@@ -133,6 +133,7 @@ def last_words(request: CreateResponse) -> str | None:
 def _text(content: Any) -> str:
     if isinstance(content, str):
         return content
-    parts = content if isinstance(content, list) else []
+    # Each part that counts has a character at least, and a blank follows it.
+    parts = content[:PREVIEW_LENGTH] if isinstance(content, list) else []
     texts = [part.get("text") for part in parts if isinstance(part, dict)]
     return " ".join(text for text in texts if isinstance(text, str))

@@ -1,7 +1,8 @@
 """A tool of an MCP server that searches for a built-in tool, and rows in what it answers."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -9,6 +10,10 @@ from antiphon.core.tools import ToolResult
 from antiphon.tools.runner import ToolContext
 from antiphon.wire import UNREADABLE
 
+T = TypeVar("T")
+
+# An answer of so many characters is read in a thread.
+LARGE_TEXT = 64 * 1024
 # How deep rows may be in JSON.
 DEEPEST = 4
 # More is not looked at.
@@ -32,8 +37,14 @@ class McpSearch:
         self._tool = tool
         self._argument = argument
 
-    async def text_of(self, words: str, context: ToolContext, more: Mapping[str, Any] | None = None) -> str:
-        """`more`: other arguments. Raises SearchFailed."""
+    async def search(
+        self, words: str, context: ToolContext, read: Callable[[str], list[T]], more: Mapping[str, Any] | None = None
+    ) -> list[T]:
+        """`read`: the results in the text of an answer. `more`: other arguments. Raises SearchFailed."""
+        text = await self._text_of(words, context, more)
+        return read(text) if len(text) < LARGE_TEXT else await asyncio.to_thread(read, text)
+
+    async def _text_of(self, words: str, context: ToolContext, more: Mapping[str, Any] | None) -> str:
         found = await self._call_tool(self._server, self._tool, {self._argument: words, **(more or {})}, context)
         if found.failed:
             raise SearchFailed(f"the MCP server {self._server} failed: {found.output[:500]}")

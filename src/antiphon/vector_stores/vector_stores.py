@@ -162,7 +162,8 @@ class VectorStores:
         self, owner: str, store_ids: Sequence[str], queries: Sequence[str], options: SearchOptions
     ) -> list[SearchRow]:
         """The best first. Raises as `check` does, and InvalidRequest for filters that are wrong."""
-        filter = None if options.filters is None else read_filter(options.filters)
+        # It may have as many values as a megabyte has.
+        filter = None if options.filters is None else await asyncio.to_thread(read_filter, options.filters)
         stores = list(dict.fromkeys(store_ids))
         await self.check(owner, stores)
         if not stores:

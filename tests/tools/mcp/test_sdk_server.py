@@ -39,8 +39,8 @@ async def test_the_newest_version_of_the_protocol_is_spoken() -> None:
         await session.open()
         assert session.protocol_version == "2026-07-28"
         result = await session.call("add", {"a": 2, "b": 40})
-        assert result.structured_content == {"result": 42}
-        assert [tool.name for tool in await session.list_tools()] == ["add"]
+        assert result["structuredContent"] == {"result": 42}
+        assert [tool["name"] for tool in (await session.list_tools()).tools] == ["add"]
         await session.close()
 
 

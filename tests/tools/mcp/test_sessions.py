@@ -48,7 +48,7 @@ async def failure_of(target: Target, limits: McpLimits = LIMITS, policy: Address
 
 async def text_of(session: McpSession, name: str, arguments: dict[str, Any] | None = None) -> str:
     result = await session.call(name, arguments or {})
-    return result_to_tool_result(result.model_dump(mode="json", by_alias=True, exclude_none=True)).output
+    return result_to_tool_result(result).output
 
 
 # ---- every transport -------------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ async def target(request: pytest.FixtureRequest) -> AsyncIterator[Target]:
 
 async def test_tools_are_listed_and_called_over_every_transport(target: Target) -> None:
     async with opened(target) as session:
-        assert "echo" in [tool.name for tool in await session.list_tools()]
+        assert "echo" in [tool["name"] for tool in (await session.list_tools()).tools]
         assert await text_of(session, "echo", {"a": 1}) == '{"a": 1}'
         answers = await asyncio.gather(*(text_of(session, "echo", {"a": at}) for at in range(5)))
         assert answers == [json.dumps({"a": at}) for at in range(5)]
@@ -245,7 +245,7 @@ async def test_nothing_of_a_server_is_logged(caplog: pytest.LogCaptureFixture, c
 
 async def names_of(mode: str, limits: McpLimits = LIMITS) -> list[str]:
     async with BadMcpServer(mode) as server, opened(HttpServer(server.url + "/mcp"), limits) as session:
-        return [tool.name for tool in await session.list_tools()]
+        return [tool["name"] for tool in (await session.list_tools()).tools]
 
 
 async def test_all_pages_of_a_list_are_read() -> None:
@@ -352,7 +352,7 @@ async def main():
     await session.open()
     process = await session.call("process", {})
     grandchild = await session.call("grandchild", {})
-    print([json.loads(process.content[0].text)["pid"], int(grandchild.content[0].text)], flush=True)
+    print([json.loads(process["content"][0]["text"])["pid"], int(grandchild["content"][0]["text"])], flush=True)
     await asyncio.Event().wait()
 
 asyncio.run(main())

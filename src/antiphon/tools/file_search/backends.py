@@ -78,7 +78,7 @@ class McpBackend:
         more = {self._stores_argument: tool.store_ids} if self._stores_argument else {}
         found: dict[tuple[str, str], FileResult] = {}
         for query in queries:
-            for each in text_to_results(await self._searched.text_of(query, context, more)):
+            for each in await self._searched.search(query, context, text_to_results, more):
                 found.setdefault((each.file_id, each.text), each)
         # Where the server gives no scores, its order stays.
         return sorted(found.values(), key=lambda each: -each.score)[: tool.most]

@@ -71,6 +71,8 @@ class McpLimits(Struct, frozen=True):
     idle: float = 300.0
     # Of one answer of a server.
     answer_bytes: int = 4 * 1024 * 1024
+    # Parts of one result that are read: texts, images, resources. The others are left out.
+    parts: int = 1_000
     tools: int = 500
     schema_bytes: int = 256 * 1024
     schema_depth: int = 128

@@ -46,6 +46,10 @@ def timed_out(what: str, seconds: float) -> McpFailure:
     return McpFailure(f"The server did not {what} within {seconds:g} seconds.", code=REQUEST_TIMEOUT)
 
 
+def not_mcp() -> McpFailure:
+    return McpFailure("The server's answer does not follow the Model Context Protocol.", code=INVALID_ANSWER)
+
+
 def too_large(most: int) -> McpFailure:
     return McpFailure(f"The server's answer has more than {most:,} bytes.", code=INVALID_ANSWER)
 

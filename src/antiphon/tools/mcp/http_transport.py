@@ -16,6 +16,7 @@ from antiphon.core.mcp.definitions import OWN_HEADERS
 from antiphon.tools.addresses import AddressPolicy, AddressRefused, guarded_connector, url_complaint
 from antiphon.tools.mcp.definitions import HttpServer, McpLimits
 from antiphon.tools.mcp.failures import INVALID_ANSWER, McpFailure, too_large
+from antiphon.tools.mcp.large_answers import SMALL_FORMS
 from antiphon.tools.mcp.reports import REPORT, Lost, Report
 
 # Many servers close connections that were unused for 5 seconds. A request on a closed one would fail.
@@ -111,6 +112,11 @@ class Body(httpx2.AsyncByteStream):
         self._size = 0
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        to_small = SMALL_FORMS.get(self._answer.content_type)
+        async for piece in self._received() if to_small is None else to_small(self._received()):
+            yield piece
+
+    async def _received(self) -> AsyncIterator[bytes]:
         try:
             async for piece in self._answer.content.iter_any():
                 self._count(piece)

@@ -3,13 +3,15 @@
 import base64
 import binascii
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
+from antiphon.core.limits import is_deeper
 from antiphon.core.mcp.definitions import READ_ONLY
 from antiphon.core.mcp.errors import content_to_text
+from antiphon.core.quantities import counted
 from antiphon.core.tools import ToolResult
 from antiphon.tools.mcp.definitions import McpLimits
 from antiphon.tools.mcp.failures import text_without
@@ -19,6 +21,23 @@ Block = Mapping[str, Any]
 
 # Of a tool that is left out.
 LONGEST_NAME = 100
+LEFT_OUT = "[{count} of this result {were} left out: at most {most} are read]"
+
+
+class ListedTools(NamedTuple):
+    # As JSON.
+    tools: list[dict[str, Any]]
+    # In bytes.
+    size: int
+
+
+def first_parts(content: list[Any], most: int) -> list[Any]:
+    """The content, with a sentence in place of the parts beyond these."""
+    if len(content) <= most:
+        return content
+    others = len(content) - most
+    sentence = LEFT_OUT.format(count=counted(others, "part"), were="was" if others == 1 else "were", most=f"{most:,}")
+    return [*content[:most], {"type": "text", "text": sentence}]
 
 
 def result_to_tool_result(result: Mapping[str, Any], secrets: Sequence[str] = ()) -> ToolResult:
@@ -108,9 +127,9 @@ def _annotations(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _problem(tool: McpTool, limits: McpLimits) -> str | None:
-    if _depth_exceeds(tool.input_schema, limits.schema_depth):
+    if is_deeper(tool.input_schema, limits.schema_depth):
         return f"its schema is nested more than {limits.schema_depth} levels deep"
-    if _depth_exceeds(tool.annotations, limits.schema_depth):
+    if is_deeper(tool.annotations, limits.schema_depth):
         return f"its annotations are nested more than {limits.schema_depth} levels deep"
     if len(msgspec.json.encode(tool.input_schema)) > limits.schema_bytes:
         return f"its schema has more than {limits.schema_bytes:,} bytes"
@@ -121,14 +140,3 @@ def _problem(tool: McpTool, limits: McpLimits) -> str | None:
 
 def _short(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
-
-
-def _depth_exceeds(value: Any, most: int) -> bool:
-    pending = [(value, 1)]
-    while pending:
-        found, depth = pending.pop()
-        members = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
-        if depth > most and members:
-            return True
-        pending += [(member, depth + 1) for member in members]
-    return False

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,13 +16,12 @@ from antiphon.logs import log
 from antiphon.tools.addresses import AddressPolicy, url_complaint
 from antiphon.tools.mcp.definitions import McpLimits, OperatorServer, Target, requested_target, secrets_of
 from antiphon.tools.mcp.failures import McpFailure, McpNotInstalled
+from antiphon.tools.mcp.large_answers import LARGE_ANSWER
 from antiphon.tools.mcp.pool import Place, SessionPool
-from antiphon.tools.mcp.results import Block, result_to_tool_result, to_tools
+from antiphon.tools.mcp.results import Block, ListedTools, result_to_tool_result, to_tools
 from antiphon.tools.mcp.session import McpSession
 from antiphon.tools.runner import ToolContext
-
-if TYPE_CHECKING:
-    from mcp_types import Tool as ListedTool
+from antiphon.wire.hosted_items import McpTool
 
 T = TypeVar("T")
 
@@ -82,16 +82,19 @@ class McpRunner(McpTools):
         left_out: list[str] = []
         try:
             listed = await self._list(server, context)
-            allowed = self._allowed_tools(server)
-            raw = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
-            tools = [tool for tool in to_tools(raw, self._limits, left_out) if allowed is None or tool.name in allowed]
+            read = partial(self._offered, listed, self._allowed_tools(server), left_out)
+            tools = await asyncio.to_thread(read) if listed.size >= LARGE_ANSWER else read()
         except McpFailure as failure:
             return Listing(error=McpListError(failure.message, failure.status))
         for sentence in left_out:
             log("mcp tool left out", level=logging.WARNING, server=server.label, reason=sentence)
         return Listing(tools)
 
-    async def _list(self, server: McpServer, context: ToolContext) -> "list[ListedTool]":
+    def _offered(self, listed: ListedTools, allowed: frozenset[str] | None, left_out: list[str]) -> list[McpTool]:
+        tools = to_tools(listed.tools, self._limits, left_out)
+        return [tool for tool in tools if allowed is None or tool.name in allowed]
+
+    async def _list(self, server: McpServer, context: ToolContext) -> ListedTools:
         operator = self._operators(server)
         if operator is None:
             return await self._ask(server, context, McpSession.list_tools)
@@ -99,7 +102,7 @@ class McpRunner(McpTools):
         key = LIST, self._key(server, context.owner)
         self._raise_recent(key)
 
-        async def listed(session: McpSession) -> "list[ListedTool]":
+        async def listed(session: McpSession) -> ListedTools:
             try:
                 return await session.list_tools(self._list_lifetime)
             except McpFailure as failure:
@@ -130,8 +133,10 @@ class McpRunner(McpTools):
         seconds = (operator.timeout if operator is not None else None) or self._limits.call
         secrets = secrets_of(self._target(server, context.owner))
         result = await self._ask(server, context, lambda session: session.call(call.name, arguments, seconds))
-        plain = result.model_dump(mode="json", by_alias=True, exclude_none=True)
-        return result_to_tool_result(plain, secrets), plain.get("content") or ()
+        if "structuredContent" not in result:
+            return result_to_tool_result(result, secrets), result.get("content") or ()
+        # It may have as many members as an answer may have bytes.
+        return await asyncio.to_thread(_structured_to_result, result, secrets), result.get("content") or ()
 
     async def close(self) -> None:
         await self.pool.close()
@@ -202,6 +207,13 @@ class McpRunner(McpTools):
     def _allowed_tools(self, server: McpServer) -> frozenset[str] | None:
         operator = self._operators(server)
         return operator.allowed_tools if operator is not None else None
+
+
+def _structured_to_result(result: dict[str, Any], secrets: Sequence[str]) -> ToolResult:
+    made = result_to_tool_result(result, secrets)
+    # To free it takes long, too.
+    del result["structuredContent"]
+    return made
 
 
 def _to_tool(server: OperatorServer) -> Tool:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,10 +13,11 @@ from antiphon.tools.addresses import AddressPolicy
 from antiphon.tools.mcp.definitions import HttpServer, McpLimits, Target, secrets_of
 from antiphon.tools.mcp.failures import McpFailure, McpNotInstalled, list_too_large, timed_out
 from antiphon.tools.mcp.reports import REPORT, Lost, Report
+from antiphon.tools.mcp.results import ListedTools
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp_types import CallToolResult, Tool
+    from mcp_types import CallToolResult, ListToolsResult
 
 T = TypeVar("T")
 
@@ -51,7 +53,7 @@ class McpSession:
         self._opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._lost = Lost()
         # When its tools were listed, by the loop's clock, and which it had.
-        self._listed: tuple[float, list[Tool]] | None = None
+        self._listed: tuple[float, ListedTools] | None = None
         # The server has forgotten it, and has not run what it was asked last.
         self.is_forgotten = False
 
@@ -136,40 +138,49 @@ class McpSession:
 
     # ---- requests ----------------------------------------------------------------------------------------------------
 
-    async def list_tools(self, max_age: float = 0) -> "list[Tool]":
+    async def list_tools(self, max_age: float = 0) -> ListedTools:
         """Every page. `max_age`: a list that is so many seconds old will do, unless the server has said that it changed. Raises
         McpFailure."""
         now = asyncio.get_running_loop().time()
         if self._listed is not None and now - self._listed[0] < max_age:
             return self._listed[1]
 
-        async def pages(client: "Client") -> "list[Tool]":
-            tools: list[Tool] = []
-            size = 0
-            cursor: str | None = None
-            seen: set[str | None] = set()
-            while cursor not in seen:
-                page = await client.list_tools(cursor=cursor)
-                tools += page.tools
-                if len(tools) > self._limits.tools:
-                    raise McpFailure(f"The server lists more than {self._limits.tools:,} tools.")
-                # Each page is within bounds. They are kept together.
-                size += sum(len(tool.model_dump_json(by_alias=True, exclude_none=True)) for tool in page.tools)
-                if size > self._limits.answer_bytes:
-                    raise list_too_large(self._limits.answer_bytes)
-                seen.add(cursor)
-                cursor = page.next_cursor
-                if cursor is None:
-                    break
-            return tools
-
-        listed = await self._request(pages, "list its tools", self._limits.connect)
+        listed = await self._request(self._list_pages, "list its tools", self._limits.connect)
         self._listed = now, listed
         return listed
 
-    async def call(self, name: str, arguments: dict[str, Any], seconds: float | None = None) -> "CallToolResult":
-        """Raises McpFailure."""
-        return await self._request(lambda client: client.call_tool(name, arguments), "answer", seconds or self._limits.call)
+    async def _list_pages(self, client: "Client") -> ListedTools:
+        tools: list[dict[str, Any]] = []
+        size = 0
+        cursor: str | None = None
+        seen: set[str | None] = set()
+        while cursor not in seen:
+            page = await client.list_tools(cursor=cursor)
+            listed = await self._read(page, partial(self._sdk.tools_to_plain, page, self._limits.tools))
+            tools += listed.tools
+            if len(tools) > self._limits.tools:
+                raise McpFailure(f"The server lists more than {self._limits.tools:,} tools.")
+            # Each page is within bounds. They are kept together.
+            size += listed.size
+            if size > self._limits.answer_bytes:
+                raise list_too_large(self._limits.answer_bytes)
+            seen.add(cursor)
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return ListedTools(tools, size)
+
+    async def call(self, name: str, arguments: dict[str, Any], seconds: float | None = None) -> dict[str, Any]:
+        """The result, as JSON. Raises McpFailure."""
+
+        async def called(client: "Client") -> dict[str, Any]:
+            result = await client.call_tool(name, arguments)
+            return await self._read(result, partial(self._sdk.result_to_plain, result, self._limits.parts))
+
+        return await self._request(called, "answer", seconds or self._limits.call)
+
+    async def _read(self, given: "CallToolResult | ListToolsResult", read: Callable[[], T]) -> T:
+        return await asyncio.to_thread(read) if self._sdk.is_large(given) else read()
 
     async def _request(self, make: "Callable[[Client], Awaitable[T]]", what: str, seconds: float) -> T:
         """The SDK's request, or what ends it before: a failure on the way, the end of the server, or of the time for it."""

@@ -17,6 +17,7 @@ from mcp_types import jsonrpc_message_adapter
 from antiphon.tools.mcp import supervisor
 from antiphon.tools.mcp.definitions import McpLimits, StdioServer
 from antiphon.tools.mcp.failures import McpFailure, too_large
+from antiphon.tools.mcp.large_answers import LARGE_ANSWER, to_small
 from antiphon.tools.mcp.reports import Lost
 
 # What a program gets of the gateway's environment. The rest may be secrets, such as the gateway's keys.
@@ -85,8 +86,9 @@ async def _read(process: asyncio.subprocess.Process, incoming: Any, limits: McpL
     async with incoming:
         try:
             while line := await process.stdout.readline():
+                read = line if len(line) < LARGE_ANSWER else await asyncio.to_thread(to_small, line)
                 try:
-                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                    message = jsonrpc_message_adapter.validate_json(read, by_name=False)
                 except ValueError:
                     if line.strip():
                         lost.noise.append(_printed(line))

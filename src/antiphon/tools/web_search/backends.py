@@ -8,7 +8,7 @@ import aiohttp
 import msgspec
 
 from antiphon.core.search_results import SearchResult
-from antiphon.tools.mcp_search import McpSearch, SearchFailed
+from antiphon.tools.mcp_search import LARGE_TEXT, McpSearch, SearchFailed
 from antiphon.tools.runner import ToolContext
 from antiphon.tools.web_search.mcp_results import text_to_results
 from antiphon.tools.web_search.services import Query, SearchService, rows_to_results
@@ -52,6 +52,9 @@ class HttpBackend:
         if status != 200:
             hint = self._service.hints.get(status)
             raise SearchFailed(f"the search service answered with status {status}{f': {hint}' if hint else ''}")
+        return await asyncio.to_thread(self._to_results, body) if len(body) >= LARGE_TEXT else self._to_results(body)
+
+    def _to_results(self, body: bytes) -> list[SearchResult]:
         try:
             rows = msgspec.convert(self._service.rows(msgspec.json.decode(body)), list[Any])
         except (*UNREADABLE, KeyError, TypeError, AttributeError):
@@ -101,4 +104,4 @@ class McpBackend:
         self._searched = searched
 
     async def search(self, query: Query, context: ToolContext) -> list[SearchResult]:
-        return text_to_results(await self._searched.text_of(query.words, context))
+        return await self._searched.search(query.words, context, text_to_results)
