@@ -1,6 +1,7 @@
 """What the documents say of the code is there."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # Settings that are flags with a help text of their own are explained by `antiphon serve --help`.
 FLAGS = set(re.findall(r'"(\w+)": \w+,', (ROOT / "src" / "antiphon" / "cli" / "commands.py").read_text()))
+EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+INSTALLED = re.compile(r"pip install '([^'\[]*)\[([\w,]+)\]'")
 TESTS = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "SECURITY.md").read_text())
 
 
@@ -30,3 +33,22 @@ def test_every_row_of_promises_names_a_test() -> None:
     rows = [line for line in promises.splitlines() if line.startswith("| ") and not line.startswith(heads)]
     assert rows
     assert all("`tests/" in row for row in rows)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_what_a_page_installs_is_an_extra_of_a_checkout(page: Path) -> None:
+    # No public index has the project.
+    for place, extras in INSTALLED.findall(page.read_text()):
+        assert place == "."
+        assert set(extras.split(",")) <= EXTRAS.keys()
+
+
+def test_some_page_installs_an_extra() -> None:
+    assert any(INSTALLED.search(page.read_text()) for page in PAGES)
+
+
+def test_the_page_lists_what_the_extra_all_stands_for() -> None:
+    table = (ROOT / "docs" / "quick_start.md").read_text().partition("| extra | what it is for |")[2].partition("\n\n")[0]
+    listed = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    (everything,) = EXTRAS["all"]
+    assert sorted(listed) == sorted(re.findall(r"\w+", everything.partition("[")[2]))

@@ -16,20 +16,31 @@ DOCKERFILE = DEPLOY / "Dockerfile"
 COMPOSE = DEPLOY / "compose.yaml"
 KUBERNETES = DEPLOY / "kubernetes" / "antiphon.yaml"
 SERVICE = DEPLOY / "systemd" / "antiphon.service"
+CODE = DEPLOY / "systemd" / "antiphon-code.conf"
 DASHBOARD = DEPLOY / "grafana" / "antiphon.json"
 ALL = sorted(path for path in DEPLOY.rglob("*") if path.is_file())
 
 
-def instructions() -> list[tuple[str, str]]:
-    """Of the Dockerfile: each one whole, without comments."""
+def stages() -> dict[str, list[tuple[str, str]]]:
+    """Of the Dockerfile, by their names: each instruction whole, without comments. The last stage has no name."""
     lines = "\n".join(line for line in DOCKERFILE.read_text().splitlines() if line and not line.startswith("#"))
-    found = [line.partition(" ") for line in lines.replace("\\\n", " ").splitlines()]
-    return [(name, " ".join(rest.split()) if name != "HEALTHCHECK" else rest.strip()) for name, _, rest in found]
+    found: dict[str, list[tuple[str, str]]] = {}
+    for name, _, rest in (line.partition(" ") for line in lines.replace("\\\n", " ").splitlines()):
+        if name == "FROM":
+            found[rest.partition(" AS ")[2]] = stage = []
+        stage.append((name, " ".join(rest.split()) if name not in {"HEALTHCHECK", "ENTRYPOINT"} else rest.strip()))
+    return found
 
 
-def argument(name: str) -> str:
+def instructions() -> list[tuple[str, str]]:
+    """Of the image that is built without a target."""
+    assert stages()[""] == [("FROM", "gateway")]
+    return [*stages()["build"], *stages()["gateway"]]
+
+
+def argument(name: str, stage: str = "gateway") -> str:
     """Of the last instruction of this name: it counts."""
-    return [rest for found, rest in instructions() if found == name][-1]
+    return [rest for found, rest in stages()[stage] if found == name][-1]
 
 
 def image_environment() -> dict[str, str]:
@@ -48,17 +59,19 @@ def manifests() -> dict[str, dict[str, Any]]:
     return {manifest["kind"]: manifest for manifest in yaml.safe_load_all(KUBERNETES.read_text())}
 
 
-def service() -> dict[str, list[str]]:
-    """The members of the section [Service]: each may come several times."""
-    section = re.split(r"^\[(\w+)\]$", SERVICE.read_text(), flags=re.MULTILINE)
-    parser = configparser.RawConfigParser(strict=False)
-    parser.read_string(SERVICE.read_text())
-    assert parser.sections() == ["Unit", "Service", "Install"]
+def service(*more: Path) -> dict[str, list[str]]:
+    """The members of the section [Service] of the unit, and of its drop-ins: each may come several times, and an empty one
+    takes back those before it."""
     members: dict[str, list[str]] = {}
-    for line in section[section.index("Service") + 1].splitlines():
-        if line and not line.startswith("#"):
-            name, _, value = line.partition("=")
-            members.setdefault(name, []).append(value)
+    for path in (SERVICE, *more):
+        parser = configparser.RawConfigParser(strict=False)
+        parser.read_string(path.read_text())
+        assert parser.sections() == (["Unit", "Service", "Install"] if path == SERVICE else ["Service"])
+        section = re.split(r"^\[(\w+)\]$", path.read_text(), flags=re.MULTILINE)
+        for line in section[section.index("Service") + 1].splitlines():
+            if line and not line.startswith("#"):
+                name, _, value = line.partition("=")
+                members[name] = [*members.get(name, ()), value] if value else []
     return members
 
 

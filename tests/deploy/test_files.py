@@ -7,15 +7,20 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 from deploy.files import (
     ALL,
+    CODE,
     COMPOSE,
     DEPLOY,
+    DOCKERFILE,
+    KUBERNETES,
     ROOT,
+    SERVICE,
     argument,
     compose,
     image_environment,
@@ -70,14 +75,35 @@ def test_the_options_of_every_command_are_those_of_the_command_line() -> None:
         assert {option for option in options if option.startswith("--")} <= known
 
 
+TOOLS = set(
+    re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", (ROOT / "docs/tools.md").read_text(), re.MULTILINE)[:6]))
+)
+NO_CODE = TOOLS - {"code_interpreter", "shell"}
+WORKING = {DOCKERFILE: NO_CODE, COMPOSE: NO_CODE, KUBERNETES: NO_CODE, SERVICE: NO_CODE, CODE: TOOLS}
+
+
+@pytest.mark.parametrize(("path", "working"), WORKING.items(), ids=lambda each: getattr(each, "name", ""))
+def test_each_file_says_at_its_top_which_hosted_tools_work(path: Path, working: set[str]) -> None:
+    """`test_confined.py` tries what is said of code_interpreter."""
+    head = path.read_text().partition("\n\n")[0]
+    assert set(named(head, "that work")) == working
+    assert set(named(head, "that do not")) == TOOLS - working
+
+
+def named(head: str, which: str) -> list[str]:
+    found = re.search(rf"^# Hosted tools {which}: ([\w, ]+)\.", head, re.MULTILINE)
+    return found[1].split(", ") if found is not None else []
+
+
 # ---- the image -------------------------------------------------------------------------------------------------------
 
 
 def test_images_have_tags_that_do_not_move() -> None:
     bases = {rest.split()[0] for name, rest in instructions() if name == "FROM"}
-    images = {each["image"] for name, each in compose()["services"].items() if name != "antiphon"}
+    images = {each["image"] for name, each in compose()["services"].items() if "build" not in each}
     assert len(bases) == 1
     assert len(images) == 3
+    assert compose()["services"]["antiphon-code"]["build"]["target"] == "code"
     assert all(PINNED.fullmatch(image) for image in bases | images)
 
 
@@ -103,10 +129,13 @@ def test_what_is_copied_is_there_and_not_ignored() -> None:
 
 
 def test_the_image_has_the_extras_that_its_files_need() -> None:
-    (extras,) = re.findall(r"EXTRAS=([\w,]+)", argument("ARG"))
-    optional = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2]
-    assert all(re.search(rf"^{extra} = ", optional, re.MULTILINE) for extra in extras.split(","))
-    assert "postgres" in extras.split(",")
+    optional = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    everything = set(re.findall(r"\w+", optional["all"][0].partition("[")[2]))
+    (extras,) = re.findall(r"EXTRAS=([\w,]+)", argument("ARG", "build"))
+    with_code = compose()["services"]["antiphon-code"]["build"]["args"]["EXTRAS"]
+    # All but an engine of its own, and in the first image what code in a sandbox imports.
+    assert set(with_code.split(",")) == everything - {"embedded", "hf"}
+    assert set(extras.split(",")) == everything - {"embedded", "hf", "code"}
 
 
 async def test_its_health_check_asks_a_gateway(engine: MockEngine) -> None:

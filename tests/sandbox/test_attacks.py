@@ -39,6 +39,16 @@ async def test_a_server_on_this_machine_cannot_be_reached(kernel: Kernel) -> Non
         )
 
 
+async def test_its_loopback_is_its_own_and_the_only_interface(sandbox: Sandbox, kernel: Kernel, tmp_path: Path) -> None:
+    listen = "import socket\nserver = socket.create_server(('127.0.0.1', 0))\nserver.getsockname()"
+    address = await result_of(kernel, listen)
+    assert await result_of(kernel, f"{CONNECT}\nconnect(socket.AF_INET, {address})") == "'connected'"
+    interfaces = "[line.split(':')[0].strip() for line in open('/proc/net/dev').readlines()[2:]]"
+    assert await result_of(kernel, f"set({interfaces}) - {{'lo'}}") == "set()"
+    async with kernel_in(sandbox, tmp_path / "other") as other:
+        assert await result_of(other, f"{CONNECT}\nconnect(socket.AF_INET, {address})") == "'ECONNREFUSED'"
+
+
 @pytest.mark.parametrize(
     ("family", "address"),
     [("AF_INET", ("192.0.2.1", 80)), ("AF_INET", ("169.254.169.254", 80)), ("AF_INET6", ("2001:db8::1", 80))],
@@ -150,6 +160,39 @@ for path in ('/proc/sys/kernel/core_pattern', '/proc/sys/kernel/hostname', '/pro
 changed
 """
     assert await result_of(kernel, code) == "[]"
+
+
+SAVE_ONESELF = """
+import os
+saved = []
+def attempt(path):
+    try:
+        with open(path, 'r+') as score: score.write('0')
+    except OSError: return
+    saved.append(path)
+for name in ('self', 'thread-self', '1', f'self/task/{os.getpid()}'):
+    attempt(f'/proc/{name}/oom_score_adj')
+    attempt(f'/proc/{name}/oom_adj')
+child = os.fork()
+if child == 0:
+    attempt('/proc/self/oom_score_adj')
+    os._exit(len(saved))
+saved, os.waitpid(child, 0)[1], open('/proc/self/oom_score_adj').read().strip()
+"""
+
+
+@pytest.mark.parametrize("user", [0, 1234])
+async def test_it_stays_the_first_that_a_machine_without_memory_ends(
+    sandbox: Sandbox, folder: Path, monkeypatch: pytest.MonkeyPatch, user: int
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    async with kernel_in(sandbox, folder) as kernel:
+        assert await result_of(kernel, SAVE_ONESELF) == "([], 0, '1000')"
+
+
+async def test_files_that_are_open_can_be_written_by_their_names(kernel: Kernel) -> None:
+    # /proc is read-only, and /dev/stdout leads through it.
+    assert await result_of(kernel, "!(echo here > /dev/stdout; echo there > /proc/self/fd/1) | cat") == "here\nthere"
 
 
 async def test_another_containers_files_are_not_there(sandbox: Sandbox, kernel: Kernel, folder: Path, tmp_path: Path) -> None:

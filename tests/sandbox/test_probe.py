@@ -89,6 +89,15 @@ async def test_it_holds_for_a_gateway_that_is_not_root_too(monkeypatch: pytest.M
     assert await probe(Sandbox(find_cgroups())) is None
 
 
+@pytest.mark.parametrize("number", [1, 2])
+async def test_it_holds_for_the_first_processes_of_a_container(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    # Inside, there are processes of these numbers, too.
+    sandbox = Sandbox(find_cgroups())
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "getpid", lambda: number)
+        assert await probe(sandbox) is None
+
+
 def test_it_holds_on_the_event_loop_of_the_gateway() -> None:
     assert uvloop.run(probe(Sandbox(find_cgroups()))) is None
 
@@ -97,11 +106,12 @@ def test_it_holds_on_the_event_loop_of_the_gateway() -> None:
     ("change", "reason"),
     [
         (without("--unshare-net"), "not cut off from the network"),
-        (with_folder("/home"), "files of this machine are visible"),
-        (with_folder(tempfile.gettempdir()), "files of this machine are visible"),
+        (with_folder("/home"), "files or processes of this machine are visible"),
+        (with_folder(tempfile.gettempdir()), "files or processes of this machine are visible"),
+        (without("--unshare-pid"), "files or processes of this machine are visible"),
         (without_filter, "system calls are not filtered"),
     ],
-    ids=["network", "home", "temporary-files", "filter"],
+    ids=["network", "home", "temporary-files", "processes", "filter"],
 )
 async def test_a_protection_that_is_missing_is_found(change: Change, reason: str) -> None:
     found = await probe(WithoutProtection(find_cgroups(), change))

@@ -24,6 +24,7 @@ NOT_RUN: dict[str, str] = {
     "docker build -f deploy/Dockerfile -t antiphon --build-arg EXTRAS=all .": DOCKER,
     "docker compose -f deploy/compose.yaml up --build": DOCKER,
     "make test": "runs these tests",
+    "docker compose -f deploy/compose.yaml --profile code up --build": DOCKER,
 }
 # The test that runs it.
 RUN_ELSEWHERE: dict[str, str] = {

@@ -17,6 +17,7 @@ from antiphon.store.sql.chunks import NewChunk, StoreState, VectorRow
 from antiphon.store.sql.database import Database
 from antiphon.store.sql.operations import Operation
 from antiphon.vector_stores import vector_cache
+from antiphon.vector_stores.approximate_index import ApproximateIndex
 from antiphon.vector_stores.embeddings import normalized
 from antiphon.vector_stores.vector_cache import ROW_BYTES, VectorCache
 from antiphon.vector_stores.vectors import Floats, VectorTable, joined, vector_to_bytes
@@ -147,6 +148,32 @@ async def test_an_index_that_is_being_made_does_not_delay_the_end(database: Read
     await ids(cache, state, vectors[0])
     await cache.close()
     assert cache.bytes == 0
+
+
+async def test_an_index_that_could_not_be_made_is_tried_again_when_the_store_has_grown(
+    database: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_memory(*_: Any) -> None:
+        raise MemoryError
+
+    vectors = random_vectors(300)
+    state = await put(database, vectors[:200])
+    cache = VectorCache(database, 10**7, exact_rows=100)  # type: ignore[arg-type]
+    with monkeypatch.context() as patched:
+        patched.setattr(ApproximateIndex, "add", no_memory)
+        assert (await ids(cache, state, vectors[150]))[0] == 151
+        (cached,) = cache._cached.values()
+        assert cached.indexing is not None
+        await cached.indexing
+    assert cached.searchable.index is None
+    state = await put(database, vectors[200:], first=200)
+    assert (await ids(cache, state, vectors[250]))[0] == 251
+    assert cached.indexing is not None
+    await cached.indexing
+    assert cached.searchable.index is not None
+    assert len(cached.searchable.index.ids) == 300
+    assert (await ids(cache, state, vectors[250]))[0] == 251
+    await cache.close()
 
 
 def test_equals_are_found_in_the_order_of_their_ids() -> None:

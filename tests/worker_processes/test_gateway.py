@@ -17,7 +17,7 @@ from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine, Writer, chunk, text
 from support.streams import check_stream, parse
 from support.ways_in import until
-from support.worker_gateway import described, worker_gateway
+from support.worker_gateway import WorkerGateway, described, worker_gateway
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.skipif(sys.platform != "linux", reason="one port for several processes")]
 
@@ -120,6 +120,51 @@ async def test_a_killed_worker_is_replaced(engine: MockEngine, tmp_path: Path) -
         clients = [await gateway.client() for _ in range(20)]
         assert [(await ask(client))[0] for client in clients] == [200] * 20
         await gateway.ready(without=(pids[1],))
+
+
+async def test_connections_of_a_worker_that_cannot_start_again_are_accepted_by_the_other(
+    engine: MockEngine, tmp_path: Path
+) -> None:
+    async with worker_gateway(tmp_path, upstream(engine)) as gateway:
+        pids = await gateway.ready()
+        # Of the connections that come now, some wait for a process that does not accept them any more.
+        os.kill(pids[1], signal.SIGSTOP)
+        waiting = [asyncio.create_task(answered_by(gateway)) for _ in range(20)]
+        await until(lambda: sum(task.done() for task in waiting) + unaccepted(gateway) == 20)
+        assert unaccepted(gateway) > 0
+        gateway.write("retries = -1")
+        os.kill(pids[1], signal.SIGKILL)
+        assert (await gateway.logged("worker died"))["reason"] == "it was killed by signal 9"
+        async with asyncio.timeout(60):
+            assert [await task for task in waiting] == [0] * 20
+            assert [await answered_by(gateway) for _ in range(20)] == [0] * 20
+            # Each of its successors dies at its start.
+            assert "retries must be" in (await gateway.logged("worker died"))["reason"]
+            assert [await answered_by(gateway) for _ in range(20)] == [0] * 20
+        gateway.write(upstream(engine))
+        await gateway.ready(without=(pids[1],))
+        # Once it serves, its connections are its own again.
+        workers = [await answered_by(gateway) for _ in range(200)]
+        assert 60 <= sum(workers) <= 140
+
+
+async def answered_by(gateway: WorkerGateway) -> int:
+    """The worker that accepts a new connection."""
+    async with aiohttp.ClientSession(gateway.url) as client:
+        return int((await described(client))["worker"])
+
+
+def unaccepted(gateway: WorkerGateway) -> int:
+    """How many connections wait to be accepted."""
+    return sum(waiting_at(gateway))
+
+
+def waiting_at(gateway: WorkerGateway) -> list[int]:
+    """For each socket that listens at its port, how many connections wait there."""
+    port = int(gateway.url.rpartition(":")[2])
+    sockets = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    # They are in the place where others have the bytes that wait to be read.
+    return [int(each[4].partition(":")[2], 16) for each in sockets if each[1].endswith(f":{port:04X}") and each[3] == "0A"]
 
 
 async def test_new_settings_are_those_of_all_workers_and_bad_ones_of_none(engine: MockEngine, tmp_path: Path) -> None:
@@ -245,6 +290,20 @@ async def test_workers_end_with_their_supervisor(engine: MockEngine, tmp_path: P
                 await ended.wait()
             loop.remove_reader(watch)
             os.close(watch)
+
+
+async def test_nothing_waits_at_the_port_of_a_gateway_whose_supervisor_was_killed(engine: MockEngine, tmp_path: Path) -> None:
+    held = Held()
+    engine.will(held)
+    async with worker_gateway(tmp_path, upstream(engine)) as gateway:
+        first, _ = await gateway.both()
+        async with first.post("/v1/responses", json={"input": "Hi", "stream": True}) as stream:
+            await held.asked.wait()
+            gateway.process.kill()
+            # Each process has the sockets of all. They are closed although one of them is still busy.
+            await until(lambda: waiting_at(gateway) == [])
+            held.proceed.set()
+            assert b"response.completed" in await stream.read()
 
 
 async def test_a_stopped_gateway_finishes_its_streams(engine: MockEngine, tmp_path: Path) -> None:

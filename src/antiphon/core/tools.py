@@ -2,7 +2,8 @@
 
 function, custom, namespace (of both), tool_search, local_shell, shell of the client, apply_patch: offered as functions
 with `defer_loading`, beside a tool_search that the gateway runs: kept, and offered once a search has found them
-everything else: run by OpenAI's servers, or without a counterpart here; left out with a notice
+those that the gateway runs (mcp, web_search, file_search, code_interpreter, …): defined by their runners, which the caller adds
+everything else: without a counterpart here, or not set up; left out with a notice
 """
 
 import hashlib

@@ -58,13 +58,14 @@ def attempt(it):
         """
 import os
 def attempt(it):
-    paths = (it['file'], '/root', '/home', '/etc/shadow', '/sys/kernel', f"/proc/{it['pid']}/root")
+    paths = (it['file'], '/root', '/home', '/etc/shadow', '/sys/kernel')
     seen = [path for path in paths if os.path.lexists(path)]
+    if os.readlink('/proc/self/ns/pid') == it['namespace']: return False
     try: open('/usr/antiphon-probe', 'w')
     except OSError: return not seen
     return False
 """,
-        "files of this machine are visible inside, or can be written",
+        "files or processes of this machine are visible inside, or can be written",
     ),
     Attempt(
         """
@@ -156,7 +157,10 @@ async def probe(sandbox: Sandbox) -> str | None:
     folder, file = outside / "data", outside / "outside"
     try:
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            facts = {"port": listener.getsockname()[1], "file": str(file), "pid": os.getpid(), "processes": LIMITS.processes}
+            # Not the number of the gateway's process: in a container that is 1 or 2, and those are inside, too.
+            namespace = os.readlink("/proc/self/ns/pid")
+            port = listener.getsockname()[1]
+            facts = {"port": port, "file": str(file), "namespace": namespace, "processes": LIMITS.processes}
             return await _probe(sandbox, folder, facts)
     except (KernelFailed, NoCgroups) as failed:
         return _explained(str(failed))

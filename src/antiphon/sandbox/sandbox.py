@@ -178,7 +178,8 @@ class Sandbox:
             *("--perms", "1777", "--size", temporary, "--tmpfs", "/tmp"),
             *("--perms", "1777", "--size", temporary, "--tmpfs", "/dev/shm"),
             *("--bind", str(folder), DATA),
-            *("--remount-ro", "/dev", "--remount-ro", "/"),
+            # In /proc, a process could lower the score by which the kernel chooses what ends when the memory is used up.
+            *("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"),
         ]
 
     def _inner_python(self) -> str:

@@ -161,16 +161,16 @@ class VectorCache:
         cached.searchable = Searchable(table)
         try:
             grown = await asyncio.to_thread(_grow, table, index, cached.stop)
+            async with cached.turn:
+                # The table may have grown meanwhile.
+                cached.searchable = await asyncio.to_thread(_with_index, cached.searchable.table, grown)
         except Stopped:
             return
         except Exception as error:
-            # All vectors are compared, as before.
+            # All vectors are compared, as before. The next change of the store is another attempt, with a new index.
             log("vectors_not_indexed", level=logging.WARNING, exc_info=error)
-            return
-        async with cached.turn:
-            # The table may have grown meanwhile.
-            cached.searchable = await asyncio.to_thread(_with_index, cached.searchable.table, grown)
-        cached.indexing = None
+        finally:
+            cached.indexing = None
 
 
 def _grow(table: VectorTable, index: ApproximateIndex | None, stop: threading.Event) -> ApproximateIndex:

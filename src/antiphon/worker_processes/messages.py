@@ -25,8 +25,8 @@ class Start(Struct, frozen=True, tag=True, kw_only=True):
     # The engines that were found on this machine; none: those of the settings, or the embedded one.
     found: tuple[str, ...]
     embedded: SharedEngine | None
-    # File descriptors of the sockets on which clients connect.
-    listening: tuple[int, ...]
+    # By slot, file descriptors of the sockets on which clients connect. Those of others: while they have no process.
+    listening: tuple[tuple[int, ...], ...]
     # The Unix socket at which the other worker processes reach this one.
     path: str
     supervisor: int

@@ -5,7 +5,8 @@ import contextlib
 import socket
 import sys
 from asyncio.subprocess import Process
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
+from itertools import chain
 
 from antiphon.worker_processes.channel import Channel
 from antiphon.worker_processes.messages import Counts, Failed, Ready, Start, ToSupervisor, ToWorker
@@ -34,13 +35,13 @@ class Supervised:
         self._reading.add_done_callback(lambda _: self._resolve(False))
 
     @classmethod
-    async def spawn(cls, start: Start, inherited: Sequence[int], handle: Handle) -> "Supervised":
+    async def spawn(cls, start: Start, handle: Handle) -> "Supervised":
         ours, theirs = socket.socketpair()
         with theirs:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", MODULE, str(theirs.fileno())),
                 stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(), *inherited),
+                pass_fds=(theirs.fileno(), *chain.from_iterable(start.listening)),
             )
         channel: Channel[ToSupervisor] = await Channel.over(ours, ToSupervisor)
         channel.send(start)

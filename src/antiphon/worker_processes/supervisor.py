@@ -1,7 +1,7 @@
 """Starts the worker processes of a gateway, starts them again when they die, and replaces them one after another.
 
 It serves no request itself. A slot is a place for one worker process: it has sockets of its own, which stay open while its
-process is replaced.
+process is replaced. While a slot has no process, the others accept its connections.
 """
 
 import asyncio
@@ -180,12 +180,12 @@ class Supervisor:
             config=self._plan.config,
             found=self._plan.found,
             embedded=SharedEngine(embedded.model, embedded.url, embedded.key) if embedded is not None else None,
-            listening=slot.descriptors,
+            listening=tuple(each.descriptors for each in self._slots),
             path=str(self._folder / f"{slot.number}-{self._started}"),
             supervisor=os.getpid(),
             shows_banner=shows_banner,
         )
-        worker = await Supervised.spawn(start, slot.descriptors, self._receive)
+        worker = await Supervised.spawn(start, self._receive)
         self._workers.add(worker)
         watching = asyncio.create_task(self._watch(worker))
         self._watching.add(watching)

@@ -6,6 +6,7 @@ import shutil
 import signal
 import socket
 import sys
+from collections.abc import Awaitable
 from functools import partial
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from antiphon.settings import Settings, SettingsError, data_directory
 from antiphon.store import CannotOpen, default_url, open_store
 from antiphon.store.wakeups import WakeupRelay
 from antiphon.transport import BACKLOG, make_session
+from antiphon.worker_processes.absent_slots import AbsentSlots
 from antiphon.worker_processes.channel import Channel
 from antiphon.worker_processes.listening import bind_private
 from antiphon.worker_processes.messages import (
@@ -142,6 +144,7 @@ class Worker:
                 self._channel.send(Ready())
                 asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
                 await self._stop.wait()
+                await self._absent.close()
                 # From now on, the others cannot ask this process for what it has counted.
                 self._channel.send(Counts(await own_metrics(app)))
                 if self._within is not None:
@@ -161,8 +164,10 @@ class Worker:
         return self._admission
 
     async def _listen(self, runner: web.AppRunner, settings: Settings) -> Address:
-        for descriptor in self._start.listening:
-            await web.SockSite(runner, _inherited(descriptor), backlog=BACKLOG).start()
+        sockets = [[_inherited(descriptor) for descriptor in slot] for slot in self._start.listening]
+        for each in sockets[self._start.slot]:
+            await web.SockSite(runner, each, backlog=BACKLOG).start()
+        self._absent = AbsentSlots(runner, {slot: each for slot, each in enumerate(sockets) if slot != self._start.slot})
         port = int(runner.addresses[0][1])
         await web.SockSite(runner, bind_private(Path(self._start.path))).start()
         return Address(settings.host, port)
@@ -183,11 +188,12 @@ class Worker:
         await asyncio.to_thread(shutil.rmtree, Path(self._start.path).parent, ignore_errors=True)
         self._stop.set()
 
-    def _receive(self, message: ToWorker) -> None:
+    def _receive(self, message: ToWorker) -> Awaitable[None] | None:
         match message:
             case Members(members=members):
                 others = (Sibling(each.slot, each.pid, each.path) for each in members if each.path != self._start.path)
                 self._siblings.others = tuple(others)
+                return self._absent.cover({each.slot for each in members})
             case Woken(topic=topic):
                 self._relay.receive(topic)
             case Answer() as answer:
@@ -203,6 +209,7 @@ class Worker:
             case Stop(within=within):
                 self._within = within
                 self._stop.set()
+        return None
 
 
 if __name__ == "__main__":
