@@ -60,6 +60,10 @@ def _waiting(members: Members) -> str:
     return f"Waiting for {members['engine']}: {members['reason']}"
 
 
+def _waiting_for_store(members: Members) -> str:
+    return f"Waiting for Postgres at {members['store']}: {members['reason']}. Trying again for {members['seconds_at_most']:g} s"
+
+
 def _listening(members: Members) -> str:
     return f"Listening at {members['url']}; engines: {_value(members['engines']) or 'none yet'}"
 
@@ -91,6 +95,7 @@ LINES: Mapping[str, Callable[[Members], str]] = {
     "probed": _probed,
     "engine started": lambda members: f"Started {members['model']} at {members['url']} (process {members['pid']})",
     "waiting for engine": _waiting,
+    "waiting for store": _waiting_for_store,
     "settings reloaded": _reloaded,
     "mcp server failed": lambda members: f"MCP server {members['server']}: {members['reason']} See `antiphon mcp`.",
     "engine cannot be used": lambda members: f"The engine at {members['engine']} {members['reason'].removeprefix('it ')}",

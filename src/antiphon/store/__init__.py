@@ -13,8 +13,9 @@ from antiphon.store.sql.store import SqlStore
 from antiphon.store.sqlite import open_sqlite
 from antiphon.store.wakeups import POLL_SECONDS, WakeupRelay, Wakeups
 
-__all__ = ["CannotOpen", "IdTaken", "Store", "default_url", "open_store"]
+__all__ = ["POSTGRES", "CannotOpen", "IdTaken", "Store", "default_url", "open_store"]
 
+POSTGRES = frozenset({"postgresql", "postgres"})
 SCHEMES = "sqlite:PATH, postgresql://…, memory:"
 
 
@@ -53,7 +54,7 @@ async def open_store(
         files = files_beside(rest, file_wakeups, clock)
         async with open_sqlite(rest, wakeups, clock) as database, closing_files(files):
             yield SqlStore(database, files)
-    elif scheme in {"postgresql", "postgres"}:
+    elif scheme in POSTGRES:
         try:
             from antiphon.store.postgres import files_in_postgres, open_postgres
         except ImportError:
