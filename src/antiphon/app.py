@@ -56,7 +56,7 @@ from antiphon.http.app_keys import (
 from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin
 from antiphon.http.every_request import add_headers, served
 from antiphon.http.inspector import INSPECTOR, NEEDS_KEY, OPENING
-from antiphon.http.inspector_engines import DESCRIPTION, GatewayDescription
+from antiphon.http.inspector_engines import DESCRIPTION, PROCESS_STARTED, GatewayDescription
 from antiphon.http.inspector_stored import LISTING
 from antiphon.http.keyring import Keyring
 from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers
@@ -150,6 +150,8 @@ class WorkerPart(Struct, frozen=True):
     slot: int | None = None
     # Keeps the store within its limits; one process does that for all.
     sweeps: bool = True
+    # When the gateway was started, in seconds since 1970. None: now.
+    gateway_started: float | None = None
 
 
 def make_app(
@@ -219,7 +221,8 @@ def make_app(
     app[LIMITS] = http_limits(settings, intervals)
     app[CONNECTIONS] = set()
     app[OPEN_ANSWERS] = OpenAnswers()
-    app[DESCRIPTION] = GatewayDescription(__version__, time.time(), store_kind(settings))
+    app[DESCRIPTION] = GatewayDescription(__version__, part.gateway_started or time.time(), store_kind(settings))
+    app[PROCESS_STARTED] = time.time()
     app[EXAMINER] = Examiner(gateway.is_busy, generates=settings.probe, named_models=names.models, times=intervals.probes)
     app[WORKERS] = Workers(gateway, background_options(settings, intervals.background_retry))
     app.add_routes(ROUTES)

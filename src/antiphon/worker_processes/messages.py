@@ -30,6 +30,8 @@ class Start(Struct, frozen=True, tag=True, kw_only=True):
     # The Unix socket at which the other worker processes reach this one.
     path: str
     supervisor: int
+    # When the gateway was started, in seconds since 1970: long before this process, perhaps.
+    gateway_started: float
     shows_banner: bool
 
 

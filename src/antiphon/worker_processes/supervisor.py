@@ -108,6 +108,7 @@ class Supervisor:
         self._slots = [Slot(number, each) for number, each in enumerate(sockets)]
         self._workers: set[Supervised] = set()
         self._started = 0
+        self._gateway_started = time.time()
         self._stopping = False
         self._replacing = asyncio.Lock()
         self._shutdown_timeout = settings.shutdown_timeout
@@ -183,6 +184,7 @@ class Supervisor:
             listening=slot.descriptors,
             path=str(self._folder / f"{slot.number}-{self._started}"),
             supervisor=os.getpid(),
+            gateway_started=self._gateway_started,
             shows_banner=shows_banner,
         )
         worker = await Supervised.spawn(start, slot.descriptors, self._receive)

@@ -124,7 +124,14 @@ class Worker:
         url = settings.store or default_url(data_directory(settings))
         async with make_session(settings.transport) as session, open_store(url, relay=self._relay) as store:
             numbers = RowNumbers(Path(start.path).with_name("rows"))
-            part = WorkerPart(self._siblings, self._make_admission, numbers.next, start.slot, sweeps=start.slot == 0)
+            part = WorkerPart(
+                self._siblings,
+                self._make_admission,
+                numbers.next,
+                start.slot,
+                sweeps=start.slot == 0,
+                gateway_started=start.gateway_started,
+            )
             app = make_app(settings, session, store, self._embedded, part=part)
             reloader = Reloader(app, given, refuse_to_be_open)
             runner = make_runner(app)
