@@ -60,6 +60,15 @@ async def test_the_table_shows_every_model_and_what_was_pulled(tmp_path: Path) -
     assert "Without --model, this runs if no other engine is found: qwen2.5-coder-1.5b" in out
 
 
+async def test_the_recommended_model_comes_with_the_reason(tmp_path: Path) -> None:
+    _, out, _ = await end(await start([*ON_8_GB, "models"], tmp_path))
+    why = "it is the smallest that does real work, and fits: it takes 3.0 GB of 8.0 GB"
+    words = " ".join(out.split())
+    assert f"Recommended for this machine: antiphon pull qwen2.5-coder-1.5b, because {why}." in words
+    _, out, _ = await end(await start([*ON_8_GB, "models", "--json"], tmp_path))
+    assert msgspec.json.decode(out)["recommended_because"] == why
+
+
 @pytest.mark.parametrize(("width", "is_wide"), [(80, False), (99, False), (100, True), (120, True)])
 def test_nothing_in_the_table_is_cut_on_a_narrow_terminal(tmp_path: Path, width: int, is_wide: bool) -> None:
     console = Console(width=width, file=StringIO(), record=True)
