@@ -59,10 +59,11 @@ from antiphon.http.inspector import INSPECTOR, NEEDS_KEY, OPENING
 from antiphon.http.inspector_engines import DESCRIPTION, PROCESS_STARTED, GatewayDescription
 from antiphon.http.inspector_stored import LISTING
 from antiphon.http.keyring import Keyring
+from antiphon.http.nearest_route import NEAREST_ROUTE, NearestRoute
 from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers
 from antiphon.http.readiness import READINESS, Readiness
 from antiphon.http.request_headers import ALLOWED_HOSTS, AllowedHosts
-from antiphon.http.routes import API_ROUTES, ROUTES
+from antiphon.http.routes import API_ROUTES, OTHER_ROUTES, ROUTES
 from antiphon.http.siblings import SIBLINGS, Siblings
 from antiphon.http.websocket import CONNECTIONS
 from antiphon.inspector.files import read_page
@@ -226,6 +227,7 @@ def make_app(
     app[EXAMINER] = Examiner(gateway.is_busy, generates=settings.probe, named_models=names.models, times=intervals.probes)
     app[WORKERS] = Workers(gateway, background_options(settings, intervals.background_retry))
     app.add_routes(ROUTES)
+    app[NEAREST_ROUTE] = NearestRoute(API_ROUTES, OTHER_ROUTES)
     own_checkers = [checker, file_reader] if extensions.checker is None else []
     _add_lifetime(app, settings, hosted, sweeps=part.sweeps, checkers=own_checkers)
     observability.join(app, {route.path for route in API_ROUTES})

@@ -78,7 +78,8 @@ def test_the_recommended_model_leaves_most_of_the_machine_to_others(memory: int 
         (None, "it is small (it takes 3.0 GB), and how much memory this machine has is not known"),
         (
             512 * GB,
-            "it is the best that takes a quarter of the memory at most: 14.7 GB of 128.0 GB; gpt-oss-20b is a download of 12.1 GB",
+            "it is the best that takes a quarter of the memory at most: 14.7 GB of 128.0 GB; "
+            "gpt-oss-20b is a download of 12.1 GB",
         ),
     ],
 )

@@ -66,8 +66,7 @@ API_ROUTES = [
     web.post("/v1/completions", passed_through),
     web.post("/v1/embeddings", passed_through),
 ]
-ROUTES = [
-    *under_all_paths(API_ROUTES),
+OTHER_ROUTES = [
     web.get("/health", engine_routes.health),
     web.get("/ready", engine_routes.ready),
     web.get("/", inspector.index),
@@ -86,3 +85,4 @@ ROUTES = [
     web.get("/inspector/stored/vector_stores", inspector_files.vector_stores),
     web.get("/inspector/stored/containers", inspector_files.containers),
 ]
+ROUTES = [*under_all_paths(API_ROUTES), *OTHER_ROUTES]
