@@ -72,4 +72,4 @@ def test_a_path_of_unreasonable_length_is_compared_with_nothing(path: str) -> No
     ["/v1" * 7 + "/responsex", "/".join(["", *["responsex"] * 8]), "//////responsex", "/" + "e" * 32, "/v1/" + "es" * 90],
 )
 def test_no_path_takes_long_to_compare(path: str) -> None:
-    assert count_calls(lambda: NEAREST.of("POST", path)) < 20_000
+    assert count_calls(lambda: NEAREST.of("POST", path)) < 10_000
