@@ -47,7 +47,7 @@ async def test_a_wrong_model_is_an_error(model: str, message: str) -> None:
 
 async def test_the_hub_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(CannotEmbed, match=r"pip install huggingface_hub"):
+    with pytest.raises(CannotEmbed, match=r"needs the extra hf, .* pip install '\.\[hf\]'"):
         await find_weights("hf:owner/name/x.gguf", Path())
 
 

@@ -409,7 +409,12 @@ async def _open(url: str, timeouts: Timeouts) -> None:
 
 async def test_without_asyncpg_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "antiphon.store.postgres", None)
-    with pytest.raises(CannotOpen, match="pip install asyncpg"):
+    with pytest.raises(
+        CannotOpen,
+        match=re.escape(
+            "needs the extra postgres, which is not installed. In a checkout of Antiphon: pip install '.[postgres]'"
+        ),
+    ):
         async with open_store("postgresql://localhost/db"):
             pass
 

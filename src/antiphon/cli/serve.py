@@ -22,6 +22,7 @@ from antiphon.cli.taken_port import cannot_listen
 from antiphon.client_keys import is_loopback, needs_key
 from antiphon.embedded import CannotEmbed
 from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
+from antiphon.extras import install_command
 from antiphon.garbage import collect_less
 from antiphon.http.app_keys import GATEWAY
 from antiphon.http.inspector import INSPECTOR
@@ -46,12 +47,12 @@ For example:
   ollama serve                                then: antiphon
   vllm serve MODEL                            then: antiphon
   antiphon --upstream http://HOST:PORT
-  pip install '.[embedded]'                   in a checkout of Antiphon, then: antiphon, which runs a small model itself"""
+  {embedded}                   in a checkout of Antiphon, then: antiphon, which runs a small model itself"""
 
 
 def no_engine_found(ports: Mapping[int, str]) -> NoEngine:
     searched = "\n".join(f"  127.0.0.1:{port}  {name}" for port, name in ports.items())
-    return NoEngine(NO_ENGINE_FOUND.format(ports=searched))
+    return NoEngine(NO_ENGINE_FOUND.format(ports=searched, embedded=install_command("embedded")))
 
 
 STOPPING = "Stopping: {are} running; at most {most:g} s. Ctrl-C again stops at once."

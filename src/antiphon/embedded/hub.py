@@ -16,11 +16,12 @@ from antiphon.embedded.downloads import DownloadFailed, download
 from antiphon.embedded.hub_process import HubAddress
 from antiphon.embedded.named_models import HubFile, NamedModel, Source
 from antiphon.embedded.progress import Progress, show_progress
+from antiphon.extras import missing_extra
 from antiphon.logs import log
 
 PREFIX = "hf:"
 FORM = f"{PREFIX}OWNER/NAME/FILE.gguf"
-NO_HUB = "a model from the Hugging Face hub needs the package huggingface_hub. Install it with: pip install huggingface_hub"
+NO_HUB = missing_extra("a model from the Hugging Face hub", "hf")
 # The hub's tag of a large file is its checksum.
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 

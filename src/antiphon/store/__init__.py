@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+from antiphon.extras import missing_extra
 from antiphon.store.file_store import FileStore
 from antiphon.store.memory import MemoryStore
 from antiphon.store.opened_files import files_beside
@@ -58,7 +59,7 @@ async def open_store(
         try:
             from antiphon.store.postgres import files_in_postgres, open_postgres
         except ImportError:
-            raise CannotOpen("the Postgres store needs the package asyncpg. Install it with: pip install asyncpg") from None
+            raise CannotOpen(missing_extra("the Postgres store", "postgres")) from None
         files = files_in_postgres(url, Wakeups(poll), clock)
         async with open_postgres(url, wakeups, clock) as server, closing_files(files):
             yield SqlStore(server, files)
