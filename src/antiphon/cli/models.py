@@ -16,6 +16,7 @@ from antiphon.core.quantities import counted
 from antiphon.embedded.machine_memory import machine_memory
 from antiphon.embedded.model_choice import Machine
 from antiphon.embedded.named_models import BY_NAME, MAX_DEFAULT_CONTEXT, MODELS, TOY, NamedModel
+from antiphon.embedded.progress import print_progress
 from antiphon.embedded.pulled_models import pulled_file
 from antiphon.embedded.weights import find_weights
 from antiphon.settings import Settings, models_directory
@@ -126,7 +127,7 @@ def run_pull(settings: Settings, model: str | None) -> Path:
     if model is None:
         what = f"{chosen} ({decimal(BY_NAME[chosen].size)})"
         typer.echo(RECOMMENDED.format(what=what, why=machine.why_recommended()), err=True)
-    return asyncio.run(find_weights(chosen, models_directory(settings), _to_stderr)).path
+    return asyncio.run(find_weights(chosen, models_directory(settings), _to_stderr, print_progress)).path
 
 
 def _to_stderr(line: str) -> None:
