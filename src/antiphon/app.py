@@ -329,7 +329,8 @@ def _embedded_engine(
     # Of this model on this engine: another engine's model of the same name is left alone.
     engine.knowledge.sampling = {process.alias: process.sampling}
     engine.knowledge.learn(process.alias, process.facts, "setting")
-    process.lost, process.moved = engine.lost, engine.moved
+    engine.loading = process.loading
+    process.lost, process.moved, process.progressed = engine.lost, engine.moved, engine.progressed
     return engine
 
 

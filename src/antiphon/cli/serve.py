@@ -5,7 +5,7 @@ import contextlib
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import msgspec
@@ -34,6 +34,7 @@ from antiphon.transport import BACKLOG, make_session
 
 if TYPE_CHECKING:
     from antiphon.embedded.process import EngineProcess, ModelOptions
+    from antiphon.embedded.shared import SharedEngineProcess
 
 
 class NoEngine(Exception):
@@ -93,7 +94,7 @@ async def _serve(given: Settings, load: Callable[[], Settings]) -> None:
             showing = asyncio.create_task(
                 Banner(address, has_inspector=app[INSPECTOR].recordings is not None, advice=better).show(app)
             )
-            logs.log("listening", url=str(address), engines=[engine.root for engine in app[GATEWAY].pool.engines])
+            log_listening(app, address, embedded)
             running = asyncio.create_task(embedded.run()) if embedded is not None else None
             collect_less()
             with running_gateways.announce(running_gateways.local_url(address.host, address.port), __version__):
@@ -106,6 +107,11 @@ async def _serve(given: Settings, load: Callable[[], Settings]) -> None:
             # Last, because running streams needed the engine until here.
             if running is not None:
                 await end_task(running)
+
+
+def log_listening(app: web.Application, address: Address, embedded: "EngineProcess | SharedEngineProcess | None") -> None:
+    model: dict[str, Any] = {"model": embedded.alias} if embedded is not None else {}
+    logs.log("listening", url=str(address), engines=[engine.root for engine in app[GATEWAY].pool.engines], **model)
 
 
 async def listen(runner: web.AppRunner, settings: Settings) -> Address:
