@@ -19,7 +19,6 @@ from antiphon.core.loading import Loading
 from antiphon.core.sampling import ENGINE_DEFAULT
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.process import DEFAULT_PAUSES, EngineProcess, ModelOptions, RestartPauses
-from antiphon.logs import logger
 
 # Seconds between two looks at something that has no event. The test's timeout limits the wait.
 STEP = 0.02
@@ -110,12 +109,14 @@ async def test_a_killed_engine_fails_its_stream_once_and_comes_back(tmp_path: Pa
         assert embedded.url == url
 
 
-async def test_its_process_reports_what_it_does_until_it_can_be_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_its_process_reports_what_it_does_until_it_can_be_used(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("antiphon.logs.logger.propagate", True)
     embedded = EngineProcess(str(write_tiny_model(tmp_path / "pebble.gguf")), ModelOptions(Path(), threads=1))
     assert embedded.loading == Loading("pebble", "loading")
     reported: asyncio.Queue[Loading] = asyncio.Queue()
     embedded.progressed = reported.put_nowait
-    logger.addHandler(caplog.handler)
     running = asyncio.create_task(embedded.run())
     try:
         with caplog.at_level("INFO", "antiphon"):
@@ -130,7 +131,6 @@ async def test_its_process_reports_what_it_does_until_it_can_be_used(tmp_path: P
                     assert loading.stage in ("loading", "starting")
                 assert loading == Loading("pebble", failures=times, reason="it was killed by signal 9")
     finally:
-        logger.removeHandler(caplog.handler)
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
