@@ -48,7 +48,7 @@ async def test_ready_says_why_an_engine_is_not(engine: MockEngine) -> None:
     assert (status, body["engines_ready"], body["engines_total"]) == (200, 1, 3)
     assert body["engines"][1:] == [
         {"url": gone, "status": "not ready", "reason": "It does not answer."},
-        {"url": busy.url, "status": "not ready", "reason": "It is not ready yet (HTTP 503)."},
+        {"url": busy.url, "status": "not ready", "reason": "It is not ready yet (HTTP 503). It may be loading its model."},
     ]
 
 

@@ -73,7 +73,8 @@ FUTILE = (aiohttp.InvalidURL, TooLarge)
 UNUSABLE: Mapping[int, str] = {
     401: "wants an API key, or rejects the one that it got (HTTP 401). Check --upstream-key.",
     502: "is not there yet: the proxy in front of it answers HTTP 502.",
-    503: "is not ready yet (HTTP 503).",
+    # llama.cpp, too, as long as it loads its model. It does not say how far it is.
+    503: "is not ready yet (HTTP 503). It may be loading its model.",
     504: "is not there yet: the proxy in front of it answers HTTP 504.",
 }
 NOT_AN_ENGINE = "does not answer /v1/models as an engine does (HTTP {status}). Check --upstream."
