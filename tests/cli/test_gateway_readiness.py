@@ -23,6 +23,8 @@ from support.servers import LocalServer
 from support.terminal_commands import CTRL_C, CTRL_D, in_terminal
 from support.tiny_model import write_tiny_model
 
+from antiphon.cli.gateway_client import GatewayClient, GatewayFailed
+from antiphon.cli.gateway_readiness import loading_in, wait_until_ready
 from antiphon.core.loading import Loading
 from bench.processes import free_port
 
@@ -216,14 +218,23 @@ async def test_commands_wait_while_the_model_is_downloaded_and_loaded(
         assert re.search(r"Loading pebble \(\d+ MB\)\. Requests get a 503 until it is ready\n", shown), shown
 
 
-def test_unknown_members_of_an_answer_do_not_matter() -> None:
-    from antiphon.cli.gateway_readiness import _loading
+async def test_a_gateway_of_which_nothing_changes_is_an_error_with_what_it_said(capsys: pytest.CaptureFixture[str]) -> None:
+    async with running_gateway(away := f"http://127.0.0.1:{free_port()}") as gateway:
+        with pytest.raises(GatewayFailed, match=f"is not ready, and nothing has changed for 0 s: No engine answers at {away}"):
+            await asyncio.to_thread(wait_until_ready, GatewayClient(gateway.url, None), patience=0.0)
+    assert capsys.readouterr().err == f"Waiting for the gateway. No engine answers at {away} yet.\n"
 
-    def read(engine: Any) -> Loading | None:
-        return _loading({"engines": [engine]})
 
-    assert read({"loading": {"model": "pebble", "stage": "loading", "speed": 3}}) == Loading("pebble")
-    assert read({"loading": {"model": "pebble", "stage": "dreaming"}}) is None
-    assert read({"url": "http://e"}) is None
-    assert _loading("<html>") is None
-    assert _loading({"error": {}}) is None
+@pytest.mark.parametrize(
+    ("answer", "loading"),
+    [
+        ({"engines": [{"loading": {"model": "pebble", "stage": "loading", "speed": 3}}]}, Loading("pebble")),
+        ({"engines": [{"url": "http://e"}, {"loading": {"model": "pebble"}}]}, Loading("pebble")),
+        ({"engines": [{"loading": {"model": "pebble", "stage": "dreaming"}}]}, None),
+        ({"engines": [{"url": "http://e"}]}, None),
+        ({"error": {"message": "No"}}, None),
+        (None, None),
+    ],
+)
+def test_gateways_of_other_versions_say_more_or_less(answer: Any, loading: Loading | None) -> None:
+    assert loading_in(answer) == loading

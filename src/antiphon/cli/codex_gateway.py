@@ -16,13 +16,13 @@ import typer
 from antiphon.cli.codex_config import KEY_VARIABLE
 from antiphon.cli.codex_process import STOP_TIMEOUT, end
 from antiphon.cli.gateway_client import GatewayClient, GatewayFailed, key_for, opener_for
-from antiphon.cli.gateway_readiness import wait_until_ready, when_ready
+from antiphon.cli.gateway_readiness import PATIENCE, wait_until_ready, when_ready
 from antiphon.client_keys import needs_key, plain_key
 from antiphon.running_gateways import find, local_url
 from antiphon.settings import Settings, data_directory
 
-# Seconds until a gateway that was started here must have a ready engine. A large model may have to be downloaded first.
-LONGEST_START = 6 * 3600.0
+# Seconds until a gateway that was started here must listen.
+LONGEST_START = 120.0
 # Seconds after which the user is shown where to look.
 NOTICE_AFTER = 3.0
 # Seconds between two looks at a gateway that does not answer yet.
@@ -93,7 +93,7 @@ def _wait(process: subprocess.Popen[bytes], settings: Settings, log: Path) -> st
 
     def check() -> None:
         nonlocal is_noted
-        if process.poll() is not None or time.monotonic() - began > LONGEST_START:
+        if process.poll() is not None:
             raise CannotStart(_failed(settings, log))
         if not is_noted and time.monotonic() - began > NOTICE_AFTER:
             is_noted = True
@@ -102,10 +102,13 @@ def _wait(process: subprocess.Popen[bytes], settings: Settings, log: Path) -> st
     url = _url(process, settings)
     while url is None or not _answers(url):
         check()
+        if time.monotonic() - began > LONGEST_START:
+            raise CannotStart(_failed(settings, log))
         time.sleep(INTERVAL)
         url = _url(process, settings)
     try:
-        wait_until_ready(GatewayClient(url, key_for(settings)), check=check)
+        # Its engine may be started together with it.
+        wait_until_ready(GatewayClient(url, key_for(settings)), check=check, patience=PATIENCE)
     except GatewayFailed as failed:
         with contextlib.suppress(subprocess.TimeoutExpired):
             # If it is about to end, its log says why.

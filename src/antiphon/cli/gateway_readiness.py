@@ -51,10 +51,9 @@ def when_ready(client: GatewayClient, ask: Callable[[], T]) -> T:
     return ask()
 
 
-def wait_until_ready(
-    client: GatewayClient, *, check: Callable[[], None] = lambda: None, sleep: Callable[[float], None] = time.sleep
-) -> None:
-    """Raises GatewayFailed. `check` is called again and again, and may raise what it likes."""
+def wait_until_ready(client: GatewayClient, *, check: Callable[[], None] = lambda: None, patience: float | None = None) -> None:
+    """Raises GatewayFailed. `check` is called again and again, and may raise what it likes. `patience`: seconds for which
+    nothing may change; None: as long as suits those who wait."""
     shown: NotReady | None = None
     changed = time.monotonic()
     with WaitView() as view:
@@ -63,10 +62,11 @@ def wait_until_ready(
             if found != shown:
                 view.show(found)
                 shown, changed = found, time.monotonic()
-            limit = PATIENCE if found.loading is not None or view.is_terminal else SCRIPT_PATIENCE
+            usual = PATIENCE if found.loading is not None or view.is_terminal else SCRIPT_PATIENCE
+            limit = patience if patience is not None else usual
             if time.monotonic() - changed > limit:
                 raise GatewayFailed(TOO_LONG.format(url=client.url, seconds=limit, message=found.message))
-            sleep(INTERVAL)
+            time.sleep(INTERVAL)
 
 
 def _ask(client: GatewayClient, before: NotReady | None) -> NotReady | None:
@@ -79,16 +79,16 @@ def _ask(client: GatewayClient, before: NotReady | None) -> NotReady | None:
             raise GatewayFailed(ENDED.format(failed=failed, message=before.message)) from None
         if failed.status != NOT_READY:
             raise
-        found = NotReady(str(failed), _loading(failed.answer))
+        found = NotReady(str(failed), loading_in(failed.answer))
     if found.loading is not None and found.loading.failures >= MOST_FAILURES:
         raise GatewayFailed(DIED.format(url=client.url, model=found.loading.model, reason=found.loading.reason), NOT_READY)
     return found
 
 
-def _loading(answer: Any) -> Loading | None:
+def loading_in(answer: Any) -> Loading | None:
     """An older gateway does not say, nor does any to a client without a key."""
     try:
-        engines = msgspec.convert(answer, Answer, strict=False).engines
+        engines = msgspec.convert(answer, ReadyAnswer).engines
     except msgspec.ValidationError:
         return None
     return next((engine.loading for engine in engines if engine.loading is not None), None)
@@ -98,7 +98,7 @@ class EngineState(Struct):
     loading: Loading | None = None
 
 
-class Answer(Struct):
+class ReadyAnswer(Struct):
     engines: list[EngineState] = []
 
 

@@ -13,7 +13,7 @@ def machine_memory(limits: tuple[Path, ...] = CGROUP_LIMITS) -> int | None:
     return min(known, default=None)
 
 
-def read_bytes(pid: int) -> int | None:
+def bytes_read_by(pid: int) -> int | None:
     """How much of the files that it has mapped, such as its model, a process has read. None: the system does not say."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")

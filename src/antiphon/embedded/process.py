@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 from antiphon.core.loading import Loading, Stage
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.child import NO_LLAMACPP, READY, Parameters
-from antiphon.embedded.machine_memory import read_bytes
+from antiphon.embedded.machine_memory import bytes_read_by
 from antiphon.embedded.named_models import MAX_DEFAULT_CONTEXT
 from antiphon.embedded.progress import Milestones, Progress, show_progress
 from antiphon.embedded.templates import template_for
@@ -79,7 +79,7 @@ class EngineProcess:
         # Called with the new URL when the port changes, and when the engine dies.
         self.moved: Callable[[str], None] = lambda url: None
         self.lost: Callable[[], None] = lambda: None
-        # Called when that has changed.
+        # What it does until it can be used, and what is called when that has changed.
         self.loading = Loading(self.alias)
         self.progressed: Callable[[Loading], None] = lambda loading: None
         self.model = model
@@ -159,7 +159,7 @@ class EngineProcess:
     async def _measure(self, pid: int, size: int) -> None:
         """llama.cpp does not say how far it is. The system may: how much of the file the process has read."""
         milestones = Milestones(LOGGED_PERCENT)
-        while (done := read_bytes(pid)) is not None:
+        while (done := bytes_read_by(pid)) is not None:
             if done >= size:
                 # What llama.cpp does with it takes a while, too.
                 self._note("starting")
