@@ -2,7 +2,7 @@
 download into it, a folder."""
 
 import inspect
-import os
+import io
 import re
 import signal
 import sys
@@ -65,6 +65,13 @@ def download(repository: str, file: str, folder: str | None = None) -> str:
     return path
 
 
+class Nowhere(io.StringIO):
+    """Keeps nothing of what is written."""
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+
 def _reporting_bar() -> type:
     """The library's own bar, which is shown to nobody, and reports what it would show."""
     from huggingface_hub import utils
@@ -73,7 +80,7 @@ def _reporting_bar() -> type:
 
     class ReportingBar(base):  # type: ignore[misc]
         def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options | {"file": open(os.devnull, "w"), "disable": False})  # noqa: SIM115
+            super().__init__(*arguments, **options | {"file": Nowhere(), "disable": False})
 
         def update(self, n: float | None = 1) -> bool | None:
             shown: bool | None = super().update(n)
