@@ -37,7 +37,18 @@ REQUEST = {"method": "POST", "path": "/v1/responses", "status": 200, "seconds": 
         ),
         ("background", {"response_id": "resp_1", "outcome": "not_begun"}, "background resp_1 not_begun"),
         ("waiting for engine", {"engine": "http://e", "reason": "refused"}, "Waiting for http://e: refused"),
-        ("listening", {"url": "http://u", "engines": ["http://e"]}, "Listening at http://u; engines: http://e"),
+        ("listening", {"url": "http://u", "engines": ["http://e"]}, "Listening at http://u, not ready yet: looking for http://e"),
+        (
+            "listening",
+            {"url": "http://u", "engines": ["http://e"], "model": "pebble"},
+            "Listening at http://u, not ready yet: loading pebble",
+        ),
+        (
+            "loading model",
+            {"model": "pebble", "bytes": 1_117_320_768},
+            "Loading pebble (1.1 GB). Requests get a 503 until it is ready",
+        ),
+        ("loading model", {"model": "pebble", "bytes": 98_362_432, "percent": 25}, "Loading pebble: 25 %"),
         (
             "probed",
             {"model": "m", "engine": "e", "learned": {"a": False}, "unknown": []},

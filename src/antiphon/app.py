@@ -56,13 +56,14 @@ from antiphon.http.app_keys import (
 from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin
 from antiphon.http.every_request import add_headers, served
 from antiphon.http.inspector import INSPECTOR, NEEDS_KEY, OPENING
-from antiphon.http.inspector_engines import DESCRIPTION, GatewayDescription
+from antiphon.http.inspector_engines import DESCRIPTION, PROCESS_STARTED, GatewayDescription
 from antiphon.http.inspector_stored import LISTING
 from antiphon.http.keyring import Keyring
+from antiphon.http.nearest_route import NEAREST_ROUTE, NearestRoute
 from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers
 from antiphon.http.readiness import READINESS, Readiness
 from antiphon.http.request_headers import ALLOWED_HOSTS, AllowedHosts
-from antiphon.http.routes import API_ROUTES, ROUTES
+from antiphon.http.routes import API_ROUTES, OTHER_ROUTES, ROUTES
 from antiphon.http.siblings import SIBLINGS, Siblings
 from antiphon.http.websocket import CONNECTIONS
 from antiphon.inspector.files import read_page
@@ -150,6 +151,8 @@ class WorkerPart(Struct, frozen=True):
     slot: int | None = None
     # Keeps the store within its limits; one process does that for all.
     sweeps: bool = True
+    # When the gateway was started, in seconds since 1970. None: now.
+    gateway_started: float | None = None
 
 
 def make_app(
@@ -219,10 +222,12 @@ def make_app(
     app[LIMITS] = http_limits(settings, intervals)
     app[CONNECTIONS] = set()
     app[OPEN_ANSWERS] = OpenAnswers()
-    app[DESCRIPTION] = GatewayDescription(__version__, time.time(), store_kind(settings))
+    app[DESCRIPTION] = GatewayDescription(__version__, part.gateway_started or time.time(), store_kind(settings))
+    app[PROCESS_STARTED] = time.time()
     app[EXAMINER] = Examiner(gateway.is_busy, generates=settings.probe, named_models=names.models, times=intervals.probes)
     app[WORKERS] = Workers(gateway, background_options(settings, intervals.background_retry))
     app.add_routes(ROUTES)
+    app[NEAREST_ROUTE] = NearestRoute(API_ROUTES, OTHER_ROUTES)
     own_checkers = [checker, file_reader] if extensions.checker is None else []
     _add_lifetime(app, settings, hosted, sweeps=part.sweeps, checkers=own_checkers)
     observability.join(app, {route.path for route in API_ROUTES})
@@ -324,7 +329,8 @@ def _embedded_engine(
     # Of this model on this engine: another engine's model of the same name is left alone.
     engine.knowledge.sampling = {process.alias: process.sampling}
     engine.knowledge.learn(process.alias, process.facts, "setting")
-    process.lost, process.moved = engine.lost, engine.moved
+    engine.loading = process.loading
+    process.lost, process.moved, process.progressed = engine.lost, engine.moved, engine.progressed
     return engine
 
 

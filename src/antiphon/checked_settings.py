@@ -11,6 +11,7 @@ from typing import Any
 
 from antiphon.client_keys import key_owners, metrics_readers
 from antiphon.dialects import BY_NAME
+from antiphon.extras import missing_extra
 from antiphon.mcp_settings import McpSettings
 from antiphon.setting_sources import load
 from antiphon.settings import Settings, SettingsError, read_chat_template
@@ -26,7 +27,7 @@ def load_settings(flags: Mapping[str, Any], file: Path | None) -> Settings:
     metrics_readers(chosen)
     _check_tables(chosen)
     if chosen.otel and not _has_opentelemetry():
-        raise SettingsError("otel needs OpenTelemetry, which is not installed: pip install '.[otel]'")
+        raise SettingsError(missing_extra("otel", "otel"))
     if chosen.dialect is not None and chosen.dialect not in BY_NAME:
         raise SettingsError(f"unknown dialect {chosen.dialect!r}. It must be one of: {', '.join(BY_NAME)}")
     return chosen

@@ -8,6 +8,7 @@ from antiphon.engines.bodies import read_document, read_error
 from antiphon.engines.pool import Pool
 from antiphon.engines.upstream import Engine, EngineOptions, ours
 from antiphon.errors import ApiError
+from antiphon.extras import missing_extra
 from antiphon.setting_errors import SettingsError, wrong_address
 from antiphon.setting_values import fill_variables
 from antiphon.vector_store_settings import VectorStoreSettings
@@ -19,7 +20,6 @@ TABLE = "vector_stores"
 PATH = "/v1/embeddings"
 OFF = "off"
 WORDLLAMA = "wordllama"
-INSTALL = "pip install '.[search]'"
 # They say: not these texts. 500 is what llama.cpp answers for a text that is too long.
 REFUSED = frozenset({400, 413, 422, 500})
 
@@ -111,9 +111,9 @@ def check_embeddings(settings: VectorStoreSettings) -> None:
         raise SettingsError(f"{TABLE}.embedding_url is missing: {TABLE}.embedding_key is for a server of your own")
     _key(settings)
     if chosen == WORDLLAMA and not word_vectors.is_installed():
-        raise SettingsError(f"{TABLE}.embedding_model: wordllama is not installed. Run: {INSTALL}")
+        raise SettingsError(missing_extra(f'{TABLE}.embedding_model = "{WORDLLAMA}"', "search"))
     if chosen not in (None, OFF) and find_spec("numpy") is None:
-        raise SettingsError(f"{TABLE}.embedding_model needs numpy. Run: {INSTALL}")
+        raise SettingsError(missing_extra(f"{TABLE}.embedding_model", "search"))
 
 
 def _key(settings: VectorStoreSettings) -> str:

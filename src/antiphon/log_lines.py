@@ -60,8 +60,25 @@ def _waiting(members: Members) -> str:
     return f"Waiting for {members['engine']}: {members['reason']}"
 
 
+def _waiting_for_store(members: Members) -> str:
+    return f"Waiting for Postgres at {members['store']}: {members['reason']}. Trying again for {members['seconds_at_most']:g} s"
+
+
 def _listening(members: Members) -> str:
-    return f"Listening at {members['url']}; engines: {_value(members['engines']) or 'none yet'}"
+    """Who reads only this line must not take it for the one that says that it is ready."""
+    model, engines = members.get("model"), _value(members["engines"])
+    waits = f"loading {model}" if model is not None else f"looking for {engines or 'engines'}"
+    return f"Listening at {members['url']}, not ready yet: {waits}"
+
+
+def _loading(members: Members) -> str:
+    if "percent" in members:
+        return f"Loading {members['model']}: {members['percent']} %"
+    return f"Loading {members['model']} ({_size(members['bytes'])}). Requests get a 503 until it is ready"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
 
 
 def _probed(members: Members) -> str:
@@ -88,9 +105,11 @@ LINES: Mapping[str, Callable[[Members], str]] = {
     "request": _request,
     "background": _background,
     "listening": _listening,
+    "loading model": _loading,
     "probed": _probed,
     "engine started": lambda members: f"Started {members['model']} at {members['url']} (process {members['pid']})",
     "waiting for engine": _waiting,
+    "waiting for store": _waiting_for_store,
     "settings reloaded": _reloaded,
     "mcp server failed": lambda members: f"MCP server {members['server']}: {members['reason']} See `antiphon mcp`.",
     "engine cannot be used": lambda members: f"The engine at {members['engine']} {members['reason'].removeprefix('it ')}",

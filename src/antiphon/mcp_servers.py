@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from antiphon.client_keys import is_loopback
+from antiphon.extras import missing_extra
 from antiphon.http.keyring import ADMIN
 from antiphon.mcp_settings import McpServerSettings
 from antiphon.setting_errors import did_you_mean
@@ -26,7 +27,7 @@ def check_mcp(settings: Settings, environment: Mapping[str, str] = os.environ) -
         for key in sorted(server.keys - settings.keys.keys() - {ADMIN}):
             raise SettingsError(f"mcp.servers.{name}.keys: there is no key {key} in keys.{did_you_mean(key, settings.keys)}")
     if settings.mcp.servers and not is_installed():
-        raise SettingsError("mcp.servers needs the package mcp, which is not installed: pip install '.[mcp]'")
+        raise SettingsError(missing_extra("mcp.servers", "mcp"))
 
 
 def operator_servers(settings: Settings, environment: Mapping[str, str] = os.environ) -> dict[str, OperatorServer]:

@@ -140,4 +140,4 @@ async def test_without_the_sdk_it_says_what_to_install(tmp_path: Path) -> None:
     path = f"{hidden}:{Path(bad_mcp_server.__file__).parents[2] / 'src'}"
     code, _, err = await mcp(tmp_path, {"local": program()}, PYTHONPATH=path)
     assert code == 2
-    assert "needs the package mcp, which is not installed: pip install '.[mcp]'" in err
+    assert "needs the extra mcp, which is not installed. In a checkout of Antiphon: pip install '.[mcp]'" in err

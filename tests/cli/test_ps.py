@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -113,6 +114,23 @@ async def test_the_admin_key_goes_to_no_gateway_that_is_neither_announced_nor_na
 def test_names_cannot_control_the_terminal() -> None:
     found = {"gateway": {"url": "http://a"}, "error": "\x1b[2J\nx"}
     assert lines([found], 0) == ["http://a: ?[2J?x"]
+
+
+@pytest.mark.parametrize(
+    ("workers", "words"),
+    [
+        (None, "process 1, up 2 h 0 min, store sqlite"),
+        ([1, 2], "process 1, 2 workers (10, 11), up 2 h 0 min, store sqlite"),
+        ([7000, 7170], "process 1, 2 workers (10, 11), up 2 h 0 min, newest worker up 30 s, store sqlite"),
+        ([None, None], "process 1, 2 workers (10, 11), up 2 h 0 min, store sqlite"),
+    ],
+)
+def test_the_age_of_a_gateway_is_not_that_of_its_workers(workers: list[float | None] | None, words: str) -> None:
+    described: dict[str, Any] = {"url": "http://a", "version": "1", "pid": 1, "started": 1000.0, "store": "sqlite"}
+    if workers is not None:
+        described["workers"] = [{"pid": 10 + at, "started": age and 1000.0 + age} for at, age in enumerate(workers)]
+    shown = lines([{"gateway": described, "engines": [], "running": []}], 1000.0 + 7200)
+    assert shown[0] == f"http://a: antiphon 1, {words}"
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ async def test_mcp_is_left_out_with_a_notice_where_it_is_not_installed(engine: M
     async with running_gateway(engine, extensions=Extensions(tools={"mcp": NoMcp()}, checker=CHECKER)) as gateway:
         response = await gateway.create(tools=[MCP, FUNCTION])
         assert [offered["function"]["name"] for offered in engine.last["tools"]] == ["weather"]
-        assert "tool mcp maps was left out: MCP needs the package mcp, which is not installed" in gateway.notice
+        assert "tool mcp maps was left out: MCP needs the extra mcp, which is not installed" in gateway.notice
         assert [tool["type"] for tool in response["tools"]] == ["mcp", "function"]
         choice = {"type": "mcp", "server_label": "maps"}
         status, body = await gateway.post({"model": "mock", "input": "Hi", "tools": [MCP, FUNCTION], "tool_choice": choice})

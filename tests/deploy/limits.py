@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.files import image_environment
-from support.bubblewrap import install
+from support.programs import program
 
 Order = dict[str, Any]
 Values = list[str]
@@ -93,7 +93,7 @@ def groups() -> Mapping[str, tuple[str, ...]]:
 
 
 def install_systemd() -> str:
-    return install("systemd-analyze", "systemd")
+    return program("systemd-analyze", "systemd")
 
 
 def calls_in(name: str) -> set[str]:

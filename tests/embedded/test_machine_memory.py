@@ -1,11 +1,13 @@
 """The memory of the machine, or of the container."""
 
+import mmap
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from antiphon.embedded.machine_memory import machine_memory
+from antiphon.embedded.machine_memory import bytes_read_by, machine_memory
 
 
 @pytest.fixture
@@ -29,3 +31,23 @@ def test_a_system_that_does_not_say_is_unknown(error: type[Exception], monkeypat
 
     monkeypatch.setattr(os, "sysconf", unknown)
     assert machine_memory(()) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say")
+def test_how_much_of_a_mapped_file_was_read_is_seen(tmp_path: Path) -> None:
+    size = 8 * 1024 * 1024
+    (tmp_path / "model").write_bytes(os.urandom(size))
+    before = bytes_read_by(os.getpid())
+    assert before is not None
+    with (
+        (tmp_path / "model").open("rb") as file,
+        mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ) as mapped,
+    ):
+        assert sum(mapped[at] for at in range(0, size, 4096)) > 0
+        after = bytes_read_by(os.getpid())
+    assert after is not None
+    assert after - before >= size // 2
+
+
+def test_of_a_process_that_is_gone_nothing_is_seen() -> None:
+    assert bytes_read_by(2**30) is None

@@ -66,6 +66,27 @@ def test_the_recommended_model_leaves_most_of_the_machine_to_others(memory: int 
     assert Machine(Path("none"), memory).recommended() is BY_NAME[name]
 
 
+@pytest.mark.parametrize(
+    ("memory", "why"),
+    [
+        (1 * GB, "nothing better fits: qwen2.5-coder-1.5b takes 3.0 GB"),
+        (4 * GB, "it is the smallest that does real work, and fits: it takes 3.0 GB of 4.0 GB"),
+        (
+            16 * GB,
+            "it is the best that takes a quarter of the memory at most: 3.0 GB of 4.0 GB; qwen2.5-coder-7b takes 8.4 GB",
+        ),
+        (None, "it is small (it takes 3.0 GB), and how much memory this machine has is not known"),
+        (
+            512 * GB,
+            "it is the best that takes a quarter of the memory at most: 14.7 GB of 128.0 GB; "
+            "gpt-oss-20b is a download of 12.1 GB",
+        ),
+    ],
+)
+def test_a_recommendation_has_its_reason(memory: int | None, why: str) -> None:
+    assert Machine(Path("none"), memory).why_recommended() == why
+
+
 def test_whether_a_model_fits_may_be_unknown() -> None:
     assert Machine(Path(), None).fits(TOY) is None
     assert Machine(Path(), 1 * GB).fits(TOY) is True

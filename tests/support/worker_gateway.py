@@ -66,10 +66,10 @@ class WorkerGateway:
                 return members
         raise AssertionError(f"no {event} in the log")
 
-    async def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """`antiphon ARGUMENTS`, which finds this gateway."""
+    async def run(self, *arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """`antiphon ARGUMENTS`, which finds this gateway. `folder`: where it is run."""
         environment = bare_environment(ANTIPHON_DATA_DIR=str(self.folder / "data"))
-        run = partial(subprocess.run, capture_output=True, text=True, encoding="utf-8", env=environment)
+        run = partial(subprocess.run, capture_output=True, text=True, encoding="utf-8", env=environment, cwd=folder)
         return await asyncio.to_thread(run, [*ANTIPHON, *arguments])
 
 

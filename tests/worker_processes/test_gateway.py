@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,8 @@ from support.engine import MockEngine, Writer, chunk, text
 from support.streams import check_stream, parse
 from support.ways_in import until
 from support.worker_gateway import WorkerGateway, described, worker_gateway
+
+from antiphon import running_gateways
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.skipif(sys.platform != "linux", reason="one port for several processes")]
 
@@ -204,6 +207,37 @@ async def test_a_restart_loses_no_stream(engine: MockEngine, tmp_path: Path) -> 
         # What the old processes have counted is not lost.
         async with (await gateway.client()).get("/metrics") as answer:
             assert 'route="/v1/responses",status="200"} 3.0' in await answer.text()
+
+
+async def test_of_several_gateways_the_one_of_the_local_file_is_restarted(engine: MockEngine, tmp_path: Path) -> None:
+    async with worker_gateway(tmp_path, upstream(engine)) as gateway:
+        pids = await gateway.ready()
+        here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+        for folder, port in ((here, gateway.url.rpartition(":")[2]), (elsewhere, "1")):
+            folder.mkdir()
+            (folder / "antiphon.toml").write_text(f"port = {port}\n", encoding="utf-8")
+        announcements = tmp_path / "data" / running_gateways.FOLDER
+        with running_gateways.announce("http://127.0.0.1:2", "1.0", announcements):
+            refused = await gateway.run("restart", folder=elsewhere)
+            done = await gateway.run("restart", folder=here)
+        assert refused.returncode == 2
+        assert "several gateways run here, and none at port 1 of the settings: choose one with --url." in refused.stderr
+        assert (done.returncode, done.stdout.count("replaced")) == (0, 2), done.stderr
+        assert f"2 gateways are running. This is about {gateway.url}" in done.stderr
+        await gateway.ready(without=tuple(pids))
+
+
+async def test_a_restart_does_not_change_when_the_gateway_was_started(engine: MockEngine, tmp_path: Path) -> None:
+    async with worker_gateway(tmp_path, upstream(engine)) as gateway:
+        pids = await gateway.ready()
+        before = await described(await gateway.client())
+        began = time.time()
+        assert (await gateway.run("restart")).returncode == 0
+        await gateway.ready(without=tuple(pids))
+        after = await described(await gateway.client())
+    assert after["started"] == before["started"] <= min(each["started"] for each in before["workers"]) < began
+    assert [each["started"] >= began for each in after["workers"]] == [True, True]
+    assert [each["pid"] for each in after["workers"]] != pids
 
 
 async def test_a_restart_with_bad_settings_changes_nothing(engine: MockEngine, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.app import make_app
+from antiphon.core.loading import Loading
 from antiphon.embedded.shared import SharedEngineProcess
 from antiphon.http.app_keys import GATEWAY
 from antiphon.metrics.merging import merge, merge_departed
@@ -101,7 +102,7 @@ def test_places_are_divided_among_the_processes() -> None:
 
 
 async def test_the_embedded_engine_of_the_supervisor_is_one_like_any_other() -> None:
-    shared = SharedEngineProcess("smollm2", "http://127.0.0.1:1", "key")
+    shared = SharedEngineProcess("smollm2", "http://127.0.0.1:1", "key", Loading("smollm2"))
     async with make_session() as session, open_store("memory:") as store:
         app = make_app(Settings(seal_key="x"), session, store, shared)
         [engine] = app[GATEWAY].pool.engines

@@ -1,6 +1,7 @@
 """`antiphon backup`: a copy of what a gateway cannot make again, also while it serves."""
 
 import os
+import shlex
 import shutil
 import sqlite3
 from contextlib import closing, suppress
@@ -10,11 +11,18 @@ from antiphon.files.contents import FOLDER as CONTENTS
 from antiphon.files.contents import UNFINISHED
 from antiphon.gateway.seal import KEY_FILE
 from antiphon.settings import Settings, data_directory
-from antiphon.store import default_url
+from antiphon.store import POSTGRES, default_url
 from antiphon.store.opened_files import DATABASE as FILE_DATABASE
 from antiphon.store.opened_files import FILES_SUFFIX
+from antiphon.store.postgres_address import without_password
 
 DATABASE_FILE = "responses.db"
+DUMP_FILE = "antiphon.dump"
+# As in docs/backup.md.
+DUMP = ("pg_dump", "--format=custom", "--schema=antiphon", "--schema=antiphon_files")
+IN_POSTGRES = """the store is in Postgres, which this command does not copy.{copied} Copy it with:
+  {command}
+It asks for a password, or reads PGPASSWORD."""
 
 
 class CannotBackUp(Exception):
@@ -31,11 +39,18 @@ def run_backup(settings: Settings, folder: Path) -> list[Path]:
         written = [copy for copy in copies if copy is not None]
     except (OSError, sqlite3.Error) as error:
         raise CannotBackUp(f"the backup is not complete: {error}") from error
+    if _store(settings)[0] in POSTGRES:
+        raise CannotBackUp(_advice(settings.store or "", folder, written))
     if not written:
-        raise CannotBackUp(
-            "there is nothing to back up: the store is in Postgres or in memory, and the seal key is configured."
-        )
+        raise CannotBackUp("there is nothing to back up: the store is in memory, and the seal key is configured.")
     return written
+
+
+def _advice(store: str, folder: Path, written: list[Path]) -> str:
+    """An error, also if the seal key was copied: a program that runs this every night must notice."""
+    copied = f" Copied: {', '.join(map(str, written))}." if written else ""
+    command = [*DUMP, f"--file={folder / DUMP_FILE}", without_password(store)]
+    return IN_POSTGRES.format(copied=copied, command=shlex.join(command))
 
 
 def _copy_database(settings: Settings, folder: Path) -> Path | None:
@@ -49,8 +64,13 @@ def _copy_database(settings: Settings, folder: Path) -> Path | None:
 
 def _database(settings: Settings) -> Path | None:
     """None: it is not in SQLite."""
-    scheme, _, path = (settings.store or default_url(data_directory(settings))).partition(":")
+    scheme, path = _store(settings)
     return Path(path).expanduser() if scheme == "sqlite" else None
+
+
+def _store(settings: Settings) -> tuple[str, str]:
+    scheme, _, path = (settings.store or default_url(data_directory(settings))).partition(":")
+    return scheme, path
 
 
 def _copy_sqlite(source: Path, target: Path) -> Path:

@@ -2,7 +2,6 @@
 
 import re
 import sys
-import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from typing import Any, TextIO
@@ -10,15 +9,13 @@ from typing import Any, TextIO
 import typer
 
 from antiphon.cli.gateway_client import GatewayClient, GatewayFailed, choose_gateway, key_for
+from antiphon.cli.gateway_readiness import when_ready
 from antiphon.settings import Settings
 
 PROMPT = "> "
 HEADER = "{model} at {url}. Ctrl-C stops an answer, Ctrl-D ends."
 STOPPED = "[stopped: this answer is not part of the conversation]"
 NOTHING_ASKED = "nothing was asked. Give a prompt: antiphon chat 'Why is the sky blue?'"
-NOT_READY = 503
-# Seconds after which a gateway that is not ready is asked again.
-RETRY_INTERVAL = 1.0
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 # What a model writes must not control the terminal.
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -31,7 +28,8 @@ def run_chat(settings: Settings, prompt: str | None, *, model: str | None, url: 
     """Returns the exit code: 1 if the only answer failed."""
     client = GatewayClient(choose_gateway(settings, url), key_for(settings))
     is_conversation = prompt is None and sys.stdin.isatty()
-    model = model or _default_model(client, patient=sys.stdin.isatty())
+    default = _default_model(client)
+    model = model or default
     chat = Chat(client, model, Screen(sys.stdout))
     if is_conversation:
         typer.echo(HEADER.format(model=model or "the engine's model", url=client.url))
@@ -43,20 +41,10 @@ def run_chat(settings: Settings, prompt: str | None, *, model: str | None, url: 
     return 0 if chat.ask(asked) else 1
 
 
-def _default_model(client: GatewayClient, *, patient: bool) -> str | None:
-    """The one that the gateway lists first; None: it lists none. `patient`: a person waits until an engine is ready."""
-    shown = ""
-    while True:
-        try:
-            models = client.member("/v1/models", "data")
-            return models[0]["id"] if models else None
-        except GatewayFailed as failed:
-            if failed.status != NOT_READY or not patient:
-                raise
-            if str(failed) != shown:
-                shown = str(failed)
-                typer.echo(f"Waiting for the gateway. {shown}", err=True)
-        time.sleep(RETRY_INTERVAL)
+def _default_model(client: GatewayClient) -> str | None:
+    """The one that the gateway lists first; None: it lists none."""
+    models = when_ready(client, lambda: client.member("/v1/models", "data"))
+    return models[0]["id"] if models else None
 
 
 def _converse(ask: Callable[[str], bool]) -> None:

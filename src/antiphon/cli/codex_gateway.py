@@ -7,27 +7,29 @@ import subprocess
 import sys
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import typer
 
 from antiphon.cli.codex_config import KEY_VARIABLE
 from antiphon.cli.codex_process import STOP_TIMEOUT, end
-from antiphon.cli.gateway_client import opener_for
+from antiphon.cli.gateway_client import GatewayClient, GatewayFailed, key_for, opener_for
+from antiphon.cli.gateway_readiness import PATIENCE, wait_until_ready, when_ready
 from antiphon.client_keys import needs_key, plain_key
 from antiphon.running_gateways import find, local_url
 from antiphon.settings import Settings, data_directory
 
-# Seconds until a gateway that was started here must have a ready engine. A model may have to be downloaded first.
-START_TIMEOUT = 900.0
-# Seconds after which the user is shown what the command is waiting for.
+# Seconds until a gateway that was started here must listen.
+LONGEST_START = 120.0
+# Seconds after which the user is shown where to look.
 NOTICE_AFTER = 3.0
+# Seconds between two looks at a gateway that does not answer yet.
+INTERVAL = 0.1
+UNAUTHORIZED = 401
 DEFAULT_PORT = Settings().port
-WAITING = "Waiting for an engine; a model may have to be downloaded first.{reason} The gateway's log is {log}."
+WAITING = "Waiting for an engine; a model may have to be downloaded first. The gateway's log is {log}."
 NO_ANSWER = "No gateway answers at {url}. Start one there, or leave out --url: then one that runs is found, or one is started."
 SEVERAL = "Several gateways run. Codex uses the newest one, {url}. --url URL chooses another one: {others}."
 ELSEWHERE = "Codex uses the gateway at {url}."
@@ -87,36 +89,43 @@ def _started_gateway(settings: Settings, file: Path | None) -> Iterator[str]:
 
 def _wait(process: subprocess.Popen[bytes], settings: Settings, log: Path) -> str:
     """Until it is ready. Returns its URL."""
-    began, shown = time.monotonic(), None
-    while True:
-        # If any port will do, it says itself which one it has.
-        announced = (gateway.url for gateway in find() if gateway.pid == process.pid)
-        url = local_url(settings.host, settings.port) if settings.port else next(announced, None)
-        reason = _why_not_ready(url) if url is not None else ""
-        if url is not None and reason is None:
-            return url
-        waited = time.monotonic() - began
-        if process.poll() is not None or waited > START_TIMEOUT:
-            at = f" at {url}" if url is not None else ""
-            said = log.read_text(encoding="utf-8", errors="replace")
-            raise CannotStart(f"No gateway runs{at}, and none could be started:\n{said}")
-        if waited > NOTICE_AFTER and reason != shown:
-            typer.echo(WAITING.format(reason=f" {reason}" if reason else "", log=log), err=True)
-            shown = reason
-        time.sleep(0.1)
+    began, is_noted = time.monotonic(), False
 
+    def check() -> None:
+        nonlocal is_noted
+        if process.poll() is not None:
+            raise CannotStart(_failed(settings, log))
+        if not is_noted and time.monotonic() - began > NOTICE_AFTER:
+            is_noted = True
+            typer.echo(WAITING.format(log=log), err=True)
 
-def _why_not_ready(url: str) -> str | None:
-    """What the gateway says about its engines, or nothing if it does not answer yet. None: it is ready."""
+    url = _url(process, settings)
+    while url is None or not _answers(url):
+        check()
+        if time.monotonic() - began > LONGEST_START:
+            raise CannotStart(_failed(settings, log))
+        time.sleep(INTERVAL)
+        url = _url(process, settings)
     try:
-        with opener_for(url).open(url + "/ready", timeout=2):
-            return None
-    except urllib.error.HTTPError as answer:
-        with contextlib.suppress(msgspec.DecodeError, LookupError, TypeError):
-            return str(msgspec.json.decode(answer.read())["error"]["message"])
-    except (urllib.error.URLError, OSError, ValueError):
-        pass
-    return ""
+        # Its engine may be started together with it.
+        wait_until_ready(GatewayClient(url, key_for(settings)), check=check, patience=PATIENCE)
+    except GatewayFailed as failed:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            # If it is about to end, its log says why.
+            process.wait(STOP_TIMEOUT if failed.status is None else 0)
+        raise CannotStart(_failed(settings, log) if process.poll() is not None else str(failed)) from None
+    return url
+
+
+def _url(process: subprocess.Popen[bytes], settings: Settings) -> str | None:
+    """If any port will do, it says itself which one it has."""
+    announced = (gateway.url for gateway in find() if gateway.pid == process.pid)
+    return local_url(settings.host, settings.port) if settings.port else next(announced, None)
+
+
+def _failed(settings: Settings, log: Path) -> str:
+    at = f" at {local_url(settings.host, settings.port)}" if settings.port else ""
+    return f"No gateway runs{at}, and none could be started:\n{log.read_text(encoding='utf-8', errors='replace')}"
 
 
 def _answers(url: str) -> bool:
@@ -136,11 +145,10 @@ def client_key(settings: Settings) -> str | None:
 
 
 def fetch(url: str, path: str, key: str | None) -> Any:
-    request = urllib.request.Request(url + path, headers={"Authorization": f"Bearer {key or 'none'}"})
+    """What the gateway answers there, once it is ready."""
+    client = GatewayClient(url, key or "none")
     try:
-        with opener_for(url).open(request, timeout=30) as answer:
-            return msgspec.json.decode(answer.read())
-    except (urllib.error.URLError, OSError, msgspec.DecodeError) as failed:
-        if isinstance(failed, urllib.error.HTTPError) and failed.code == 401:
-            raise CannotStart(NEEDS_KEY.format(url=url, variable=KEY_VARIABLE)) from None
-        raise CannotStart(f"The gateway gave no valid answer at {url}{path}: {failed}") from None
+        return when_ready(client, lambda: client.get(path))
+    except GatewayFailed as failed:
+        needs_key = NEEDS_KEY.format(url=url, variable=KEY_VARIABLE)
+        raise CannotStart(needs_key if failed.status == UNAUTHORIZED else str(failed)) from None

@@ -34,11 +34,13 @@ DONE = b"[DONE]"
 
 
 class GatewayFailed(Exception):
-    """The gateway did not do what it was asked for. The message is for a person. `status`: None if it gave no answer."""
+    """The gateway did not do what it was asked for. The message is for a person. `status`: None if it gave no answer. `answer`:
+    what it said, if that is JSON."""
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    def __init__(self, message: str, status: int | None = None, answer: Any = None) -> None:
         super().__init__(message)
         self.status = status
+        self.answer = answer
 
 
 def choose_gateway(settings: Settings, url: str | None) -> str:
@@ -79,8 +81,8 @@ class GatewayClient:
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
         self._opener = opener_for(url)
 
-    def get(self, path: str) -> Any:
-        with self._opened(path) as answer, self._errors_translated():
+    def get(self, path: str, timeout: float = SILENCE) -> Any:
+        with self._opened(path, timeout=timeout) as answer, self._errors_translated():
             return msgspec.json.decode(answer.read())
 
     def member(self, path: str, name: str) -> Any:
@@ -105,10 +107,10 @@ class GatewayClient:
                     return
 
     @contextlib.contextmanager
-    def _opened(self, path: str, body: bytes | None = None) -> Iterator[HTTPResponse]:
+    def _opened(self, path: str, body: bytes | None = None, timeout: float = SILENCE) -> Iterator[HTTPResponse]:
         request = urllib.request.Request(self.url + path, body, self._headers)
         with self._errors_translated():
-            answer = self._opener.open(request, timeout=SILENCE)
+            answer = self._opener.open(request, timeout=timeout)
         with answer:
             yield answer
 
@@ -117,8 +119,8 @@ class GatewayClient:
         try:
             yield
         except urllib.error.HTTPError as refused:
-            with refused:
-                raise GatewayFailed(self._refusal(refused), refused.code) from None
+            answer = _body(refused)
+            raise GatewayFailed(self._refusal(refused.code, answer), refused.code, answer) from None
         except urllib.error.URLError as failed:
             raise GatewayFailed(NO_ANSWER.format(url=self.url, reason=_words(failed.reason))) from None
         except HTTPException:
@@ -128,13 +130,20 @@ class GatewayClient:
         except UNREADABLE:
             raise GatewayFailed(NO_GATEWAY.format(url=self.url)) from None
 
-    def _refusal(self, refused: urllib.error.HTTPError) -> str:
+    def _refusal(self, status: int, answer: Any) -> str:
         """What the answer to a refused request says."""
-        if refused.code == 401:
+        if status == 401:
             return NEEDS_KEY.format(url=self.url)
-        with contextlib.suppress(*UNREADABLE, LookupError, TypeError, OSError, HTTPException):
-            return str(msgspec.json.decode(refused.read())["error"]["message"])
+        with contextlib.suppress(LookupError, TypeError):
+            return str(answer["error"]["message"])
         return NO_GATEWAY.format(url=self.url)
+
+
+def _body(refused: urllib.error.HTTPError) -> Any:
+    """None: it is no JSON."""
+    with refused, contextlib.suppress(*UNREADABLE, OSError, HTTPException):
+        return msgspec.json.decode(refused.read())
+    return None
 
 
 def _answers(url: str) -> bool:

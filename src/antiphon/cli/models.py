@@ -16,11 +16,13 @@ from antiphon.core.quantities import counted
 from antiphon.embedded.machine_memory import machine_memory
 from antiphon.embedded.model_choice import Machine
 from antiphon.embedded.named_models import BY_NAME, MAX_DEFAULT_CONTEXT, MODELS, TOY, NamedModel
+from antiphon.embedded.progress import print_progress
 from antiphon.embedded.pulled_models import pulled_file
 from antiphon.embedded.weights import find_weights
 from antiphon.settings import Settings, models_directory
 
 BETTER_MODEL = "{name} is a toy. For a model that does real work: antiphon pull {better} ({size}), then start again."
+RECOMMENDED = "Recommended for this machine: {what}, because {why}."
 PULLED_MODEL = "{name} is a toy, and {better} is pulled. To use that one, stop the gateway, and start it again."
 # Of the table where there is no terminal to ask.
 WIDTH = 120
@@ -57,7 +59,7 @@ def run_models(settings: Settings, *, as_json: bool) -> None:
         console.file.write(msgspec.json.format(msgspec.json.encode(to_json(machine))).decode() + "\n")
     else:
         console.print(table(machine, console.width))
-        console.print(*_notes(machine, settings), sep="\n", highlight=False, markup=False)
+        console.print(*_notes(machine, settings), sep="\n", highlight=False, markup=False, soft_wrap=True)
 
 
 def to_json(machine: Machine) -> dict[str, Any]:
@@ -65,6 +67,7 @@ def to_json(machine: Machine) -> dict[str, Any]:
         "memory": machine.memory,
         "folder": str(machine.folder),
         "recommended": machine.recommended().name,
+        "recommended_because": machine.why_recommended(),
         "default": machine.default().name,
         "models": [_row(machine, model) for model in MODELS],
     }
@@ -110,19 +113,21 @@ def _notes(machine: Machine, settings: Settings) -> list[str]:
     has = f"This machine has {decimal(machine.memory)}." if machine.memory is not None else "That of this machine is unknown."
     length = settings.model_context or MAX_DEFAULT_CONTEXT
     recommended = machine.recommended()
-    pull = [] if recommended in machine.pulled() else [f"Recommended for this machine: antiphon pull {recommended.name}"]
+    pull = [RECOMMENDED.format(what=f"antiphon pull {recommended.name}", why=machine.why_recommended())]
     return [
         f"Memory: the file, and the context of {counted(machine.slots, 'request')} at once, up to {length} tokens each. {has}",
-        *pull,
+        *([] if recommended in machine.pulled() else pull),
         f"Without --model, this runs if no other engine is found: {machine.default().name}",
     ]
 
 
 def run_pull(settings: Settings, model: str | None) -> Path:
-    chosen = model or this_machine(settings).recommended().name
+    machine = this_machine(settings)
+    chosen = model or machine.recommended().name
     if model is None:
-        typer.echo(f"Recommended for this machine: {chosen} ({decimal(BY_NAME[chosen].size)})", err=True)
-    return asyncio.run(find_weights(chosen, models_directory(settings), _to_stderr)).path
+        what = f"{chosen} ({decimal(BY_NAME[chosen].size)})"
+        typer.echo(RECOMMENDED.format(what=what, why=machine.why_recommended()), err=True)
+    return asyncio.run(find_weights(chosen, models_directory(settings), _to_stderr, print_progress)).path
 
 
 def _to_stderr(line: str) -> None:

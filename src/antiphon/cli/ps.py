@@ -21,6 +21,8 @@ MAX_MODELS_SHOWN = 20
 ADMIN_KEY_NOT_SENT = " The admin key is sent only to a gateway that was started by this user, or is named with --url."
 UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 INDENT = "  "
+# Seconds after the start of a gateway until which its first worker processes have started.
+STARTS_WITHIN = 10.0
 
 
 def run_ps(settings: Settings, url: str | None, *, watch: bool, as_json: bool) -> int:
@@ -101,13 +103,21 @@ def _gateway(found: Mapping[str, Any], now: float) -> Iterator[str]:
     process = [f"process {gateway['pid']}"] if gateway["pid"] is not None else []
     workers = gateway.get("workers") or ()
     processes = [f"{len(workers)} workers ({', '.join(str(each['pid']) for each in workers)})"] if workers else []
-    facts = [f"antiphon {gateway['version']}", *process, *processes, f"up {duration(now - gateway['started'])}"]
+    facts = [f"antiphon {gateway['version']}", *process, *processes, *_uptime(gateway, now)]
     yield f"{gateway['url']}: {', '.join([*facts, 'store ' + gateway['store']])}"
     for engine in found["engines"]:
         yield from (INDENT + line for line in _engine(engine))
     running = found["running"]
     yield f"{INDENT}{len(running)} response{'' if len(running) == 1 else 's'} in flight"
     yield from (2 * INDENT + line for line in _columns([_run(run) for run in running]))
+
+
+def _uptime(gateway: Mapping[str, Any], now: float) -> Iterator[str]:
+    """Of the gateway; and of its newest worker process, if that was replaced. An older gateway does not say when."""
+    yield f"up {duration(now - gateway['started'])}"
+    newest = max((each.get("started") or 0 for each in gateway.get("workers") or ()), default=0)
+    if newest - gateway["started"] > STARTS_WITHIN:
+        yield f"newest worker up {duration(now - newest)}"
 
 
 def _engine(engine: Mapping[str, Any]) -> Iterator[str]:

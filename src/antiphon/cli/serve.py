@@ -5,7 +5,7 @@ import contextlib
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import msgspec
@@ -22,6 +22,7 @@ from antiphon.cli.taken_port import cannot_listen
 from antiphon.client_keys import is_loopback, needs_key
 from antiphon.embedded import CannotEmbed
 from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
+from antiphon.extras import install_command
 from antiphon.garbage import collect_less, return_memory
 from antiphon.http.app_keys import GATEWAY
 from antiphon.http.inspector import INSPECTOR
@@ -33,6 +34,7 @@ from antiphon.transport import BACKLOG, make_session
 
 if TYPE_CHECKING:
     from antiphon.embedded.process import EngineProcess, ModelOptions
+    from antiphon.embedded.shared import SharedEngineProcess
 
 
 class NoEngine(Exception):
@@ -46,12 +48,12 @@ For example:
   ollama serve                                then: antiphon
   vllm serve MODEL                            then: antiphon
   antiphon --upstream http://HOST:PORT
-  pip install '.[embedded]'                   in a checkout of Antiphon, then: antiphon, which runs a small model itself"""
+  {embedded}                   in a checkout of Antiphon, then: antiphon, which runs a small model itself"""
 
 
 def no_engine_found(ports: Mapping[int, str]) -> NoEngine:
     searched = "\n".join(f"  127.0.0.1:{port}  {name}" for port, name in ports.items())
-    return NoEngine(NO_ENGINE_FOUND.format(ports=searched))
+    return NoEngine(NO_ENGINE_FOUND.format(ports=searched, embedded=install_command("embedded")))
 
 
 STOPPING = "Stopping: {are} running; at most {most:g} s. Ctrl-C again stops at once."
@@ -93,7 +95,7 @@ async def _serve(given: Settings, load: Callable[[], Settings]) -> None:
             showing = asyncio.create_task(
                 Banner(address, has_inspector=app[INSPECTOR].recordings is not None, advice=better).show(app)
             )
-            logs.log("listening", url=str(address), engines=[engine.root for engine in app[GATEWAY].pool.engines])
+            log_listening(app, address, embedded)
             running = asyncio.create_task(embedded.run()) if embedded is not None else None
             collect_less()
             with running_gateways.announce(running_gateways.local_url(address.host, address.port), __version__):
@@ -106,6 +108,11 @@ async def _serve(given: Settings, load: Callable[[], Settings]) -> None:
             # Last, because running streams needed the engine until here.
             if running is not None:
                 await end_task(running)
+
+
+def log_listening(app: web.Application, address: Address, embedded: "EngineProcess | SharedEngineProcess | None") -> None:
+    model: dict[str, Any] = {"model": embedded.alias} if embedded is not None else {}
+    logs.log("listening", url=str(address), engines=[engine.root for engine in app[GATEWAY].pool.engines], **model)
 
 
 async def listen(runner: web.AppRunner, settings: Settings) -> Address:

@@ -10,11 +10,12 @@ from typing import Any, BinaryIO
 
 from antiphon.core.check_work import CheckOutcome
 from antiphon.core.readers.source import Problem
+from antiphon.extras import missing_extra
 
 MOST_IMAGES = 100
 MOST_IMAGE_BYTES = 32 * 1024 * 1024
 
-NOT_INSTALLED = "this gateway does not read PDF files. Its operator can change that with: pip install pypdf"
+NOT_INSTALLED = f"this gateway does not read PDF files: {missing_extra('that', 'pdf')}"
 ENCRYPTED = "the PDF needs a password"
 NO_TEXT = "the PDF has no text, and no JPEG images. Send its pages as images"
 TOO_MANY_IMAGES = f"the PDF was scanned, and has more than {MOST_IMAGES} images or {MOST_IMAGE_BYTES} bytes of them"

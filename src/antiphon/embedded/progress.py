@@ -1,19 +1,54 @@
-"""Shows the progress of a download: a bar on a terminal, lines in the log elsewhere."""
+"""Shows the progress of a download: a bar on a terminal; elsewhere lines, in the log of a gateway or printed by a command."""
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+
+import typer
+from rich.filesize import decimal
 
 from antiphon.logs import log
 
 # Called with the number of bytes received so far, and the total if it is known.
 Progress = Callable[[int, int | None], None]
+# Makes one for the name of what is downloaded. It is shown until the end of the block.
+ShowProgress = Callable[[str], AbstractContextManager[Progress]]
+# A line is written every so many per cent; where the total is not known, every so many bytes.
+PRINTED_PERCENT, LOGGED_PERCENT = 5, 10
+LINE_BYTES = 50_000_000
 
 
 @contextmanager
 def show_progress(what: str) -> Iterator[Progress]:
+    """By a gateway."""
     with _bar(what) if sys.stderr.isatty() else _log_lines(what) as progress:
         yield progress
+
+
+@contextmanager
+def print_progress(what: str) -> Iterator[Progress]:
+    """By a command, which has no log."""
+    with _bar(what) if sys.stderr.isatty() else _printed_lines(what) as progress:
+        yield progress
+
+
+class Milestones:
+    """Which reports of a progress are worth a line."""
+
+    def __init__(self, percent: int) -> None:
+        self._percent = percent
+        self._last = 0
+
+    def passed(self, done: int, total: int | None) -> bool:
+        """Once for each. A second attempt may begin with less."""
+        at = 100 * done // total // self._percent if total else done // LINE_BYTES
+        passed, self._last = at != self._last, at
+        return passed
+
+
+def amount(done: int, total: int | None) -> str:
+    """`45 %, 504.0 MB of 1.1 GB`"""
+    return f"{100 * done // total} %, {decimal(done)} of {decimal(total)}" if total else decimal(done)
 
 
 @contextmanager
@@ -30,12 +65,26 @@ def _bar(what: str) -> Iterator[Progress]:
 
 
 @contextmanager
+def _printed_lines(what: str) -> Iterator[Progress]:
+    milestones = Milestones(PRINTED_PERCENT)
+
+    def write(received: int, total: int | None) -> None:
+        if milestones.passed(received, total):
+            typer.echo(f"Downloading {what}: {amount(received, total)}", err=True)
+
+    typer.echo(f"Downloading {what}", err=True)
+    yield write
+
+
+@contextmanager
 def _log_lines(what: str) -> Iterator[Progress]:
-    latest = 0
+    latest, milestones = 0, Milestones(LOGGED_PERCENT)
 
     def note(received: int, total: int | None) -> None:
         nonlocal latest
         latest = received
+        if milestones.passed(received, total):
+            log("downloading", what=what, bytes=received, total=total)
 
     log("download started", what=what)
     yield note

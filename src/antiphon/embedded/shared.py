@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 
+from antiphon.core.loading import Loading
 from antiphon.embedded.weights import alias_of, facts_of, sampling_of
 
 
 class SharedEngineProcess:
-    """`moved` and `lost` are called when the supervisor reports it."""
+    """`moved`, `lost` and `progressed` are called when the supervisor reports it."""
 
-    def __init__(self, model: str, url: str, key: str) -> None:
+    def __init__(self, model: str, url: str, key: str, loading: Loading) -> None:
         self.url = url
         self.key = key
         self.alias = alias_of(model)
@@ -16,3 +17,5 @@ class SharedEngineProcess:
         self.facts = facts_of(model)
         self.moved: Callable[[str], None] = lambda url: None
         self.lost: Callable[[], None] = lambda: None
+        self.loading = loading
+        self.progressed: Callable[[Loading], None] = lambda loading: None

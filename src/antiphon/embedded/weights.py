@@ -12,6 +12,7 @@ from antiphon.embedded import CannotEmbed
 from antiphon.embedded.gguf_header import GgufHeader, read_header
 from antiphon.embedded.hub import FORM, PREFIX, fetch_from_hub
 from antiphon.embedded.named_models import BY_NAME
+from antiphon.embedded.progress import ShowProgress, show_progress
 from antiphon.embedded.pulled_models import fetch, log_line
 
 
@@ -35,12 +36,14 @@ def sampling_of(model: str) -> Sampling:
     return BY_NAME[model].sampling if model in BY_NAME else ENGINE_DEFAULT
 
 
-async def find_weights(model: str, folder: Path, notify: Callable[[str], None] = log_line) -> Weights:
+async def find_weights(
+    model: str, folder: Path, notify: Callable[[str], None] = log_line, show: ShowProgress = show_progress
+) -> Weights:
     """Downloads the model into the folder first, if necessary. `notify` gets a line about each source that fails."""
     if model in BY_NAME:
-        path = await fetch(BY_NAME[model], folder, notify=notify)
+        path = await fetch(BY_NAME[model], folder, notify=notify, show=show)
     elif model.startswith(PREFIX):
-        path = await fetch_from_hub(model)
+        path = await fetch_from_hub(model, show)
     else:
         path = _file(model)
     return Weights(path, alias_of(model), read_header(path))

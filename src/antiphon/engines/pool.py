@@ -164,8 +164,10 @@ class Pool:
         engines = list(engines)
         if not engines:
             return EngineUnavailable("No engine is known yet.", retry_after=self._retry_interval)
-        reasons = [f"The engine at {engine.root} {engine.unusable}" for engine in engines if engine.unusable is not None]
-        if silent := [engine.root for engine in engines if engine.unusable is None]:
+        reasons = [f"The embedded engine is {engine.loading}." for engine in engines if engine.loading is not None]
+        others = [engine for engine in engines if engine.loading is None]
+        reasons += [f"The engine at {engine.root} {engine.unusable}" for engine in others if engine.unusable is not None]
+        if silent := [engine.root for engine in others if engine.unusable is None]:
             reasons.append(f"No engine answers at {', '.join(silent)} yet.")
         if engines and all(engine.redirects for engine in engines):
             return EngineError(" ".join(reasons), code=REDIRECT_CODE, may_pass=False)

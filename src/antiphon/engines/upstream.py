@@ -14,6 +14,7 @@ from msgspec import Struct
 from antiphon.core.dialect import Dialect
 from antiphon.core.failures import http_answer_to_error
 from antiphon.core.knowledge import EngineKnowledge, Model
+from antiphon.core.loading import Loading
 from antiphon.core.request import chat_to_bytes
 from antiphon.core.retry_advice import headers_to_advice
 from antiphon.dialects import BY_NAME, PLAIN
@@ -72,7 +73,8 @@ FUTILE = (aiohttp.InvalidURL, TooLarge)
 UNUSABLE: Mapping[int, str] = {
     401: "wants an API key, or rejects the one that it got (HTTP 401). Check --upstream-key.",
     502: "is not there yet: the proxy in front of it answers HTTP 502.",
-    503: "is not ready yet (HTTP 503).",
+    # llama.cpp, too, as long as it loads its model. It does not say how far it is.
+    503: "is not ready yet (HTTP 503). It may be loading its model.",
     504: "is not there yet: the proxy in front of it answers HTTP 504.",
 }
 NOT_AN_ENGINE = "does not answer /v1/models as an engine does (HTTP {status}). Check --upstream."
@@ -213,6 +215,8 @@ class Engine:
         self.unhealthy: str | None = None
         # It runs in a process of this gateway, which reports for itself how its start goes.
         self.is_embedded = False
+        # What its process reports of its start. None: nothing.
+        self.loading: Loading | None = None
         # It answers with redirects: only other settings can help.
         self.redirects = False
         self._away = True
@@ -317,6 +321,9 @@ class Engine:
         self.root = self.knowledge.name = url
         self._chat = self._open_chat_endpoint()
         self.lost()
+
+    def progressed(self, loading: Loading) -> None:
+        self.loading = loading
 
     async def close(self) -> None:
         """Ends a detection that is still running: it must not outlive its session."""

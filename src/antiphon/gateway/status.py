@@ -67,10 +67,10 @@ def _report(report: LoadReport | None) -> dict[str, Any] | None:
 
 
 def why_not_ready(engine: Engine) -> str:
+    if engine.loading is not None:
+        return f"it is {engine.loading}"
     if engine.unusable is not None:
         return f"it {engine.unusable}"
-    if engine.is_embedded:
-        return "it is being started"
     return NO_ANSWER.format(silence=engine.silence) if engine.silence is not None else "it has not been asked yet"
 
 

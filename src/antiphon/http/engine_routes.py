@@ -13,7 +13,7 @@ from antiphon.errors import EngineError, EngineUnavailable, NotFound, quoted
 from antiphon.gateway.codex_catalog import catalog_entry
 from antiphon.http.answers import to_json
 from antiphon.http.app_keys import GATEWAY, LIMITS
-from antiphon.http.middlewares import is_trusted
+from antiphon.http.middlewares import error_to_answer, is_trusted
 from antiphon.http.readiness import READINESS
 
 
@@ -24,11 +24,11 @@ async def health(request: web.Request) -> web.Response:
 async def ready(request: web.Request) -> web.Response:
     """For anybody, whether the gateway is ready. What is behind it is shown to those who have a key, if keys are set."""
     pool, trusted = request.app[GATEWAY].pool, is_trusted(request)
-    if not trusted:
-        with suppress(EngineError):
-            await pool.ready_engines()
-    else:
+    try:
         await pool.ready_engines()
+    except EngineError as error:
+        if trusted:
+            return error_to_answer(error, {"engines": [_state(engine) for engine in pool.engines]})
     await request.app[READINESS].check()
     count = sum(engine.ready for engine in pool.engines)
     if not count:
@@ -39,7 +39,9 @@ async def ready(request: web.Request) -> web.Response:
 
 def _state(engine: Engine) -> dict[str, Any]:
     if not engine.ready:
-        return {"url": engine.root, "status": "not ready", "reason": f"It {engine.unusable or 'does not answer.'}"}
+        why = f"is {engine.loading}." if engine.loading is not None else engine.unusable or "does not answer."
+        loading = {"loading": engine.loading} if engine.loading is not None else {}
+        return {"url": engine.root, "status": "not ready", "reason": f"It {why}", **loading}
     models = [model.id for model in engine.models]
     return {"url": engine.root, "status": "ready", "dialect": engine.dialect.name, "models": models}
 

@@ -17,6 +17,7 @@ from antiphon.errors import (
     RequestTimeout,
 )
 from antiphon.gateway.run import BUG
+from antiphon.http.nearest_route import NEAREST_ROUTE
 from antiphon.transport import BadBody, BadRequest, LongHeader, SlowBody
 
 # aiohttp's default.
@@ -33,7 +34,7 @@ Translate = Callable[[Any, web.BaseRequest], ApiError]
 # The first row that fits counts.
 TRANSLATIONS: Sequence[tuple[Any, Translate]] = (
     (web.HTTPRequestEntityTooLarge, lambda _, request: BodyTooLarge(_too_large(request))),
-    (web.HTTPNotFound, lambda _, request: NotFound(f"There is no {request.method} {request.path} here.")),
+    (web.HTTPNotFound, lambda _, request: NotFound(_no_route(request))),
     (web.HTTPMethodNotAllowed, lambda wrong, request: MethodNotAllowed(_allowed(wrong, request), wrong.allowed_methods)),
     (web.HTTPExpectationFailed, lambda _, __: InvalidRequest(UNEXPECTED)),
     (web.HTTPException, lambda other, _: InvalidRequest(f"{other.reason}.")),
@@ -56,6 +57,12 @@ def bug_to_error() -> ApiError:
 
 def _too_large(request: web.BaseRequest) -> str:
     return f"The body is larger than {counted(request.client_max_size, 'byte')}."
+
+
+def _no_route(request: web.BaseRequest) -> str:
+    nearest = request.app[NEAREST_ROUTE].of(request.method, request.path) if isinstance(request, web.Request) else None
+    meant = f" Did you mean {nearest}?" if nearest is not None else ""
+    return f"There is no {request.method} {request.path} here.{meant}"
 
 
 def _allowed(wrong: web.HTTPMethodNotAllowed, request: web.BaseRequest) -> str:

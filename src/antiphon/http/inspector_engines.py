@@ -17,13 +17,15 @@ from antiphon.http.siblings import SIBLINGS
 
 class GatewayDescription(NamedTuple):
     version: str
-    # In seconds since 1970.
+    # The gateway itself, whatever has become of its worker processes. In seconds since 1970.
     started: float
     # The kind of its store: sqlite, postgres or memory.
     store: str
 
 
 DESCRIPTION = web.AppKey("description", GatewayDescription)
+# Of this process, in seconds since 1970.
+PROCESS_STARTED = web.AppKey("process_started", float)
 
 
 async def engines(request: web.Request) -> web.Response:
@@ -39,7 +41,10 @@ async def engines(request: web.Request) -> web.Response:
     if siblings.supervisor is not None and sees_all:
         # The one that answers, and all of them.
         description["worker"] = siblings.slot
-        description["workers"] = [{"worker": slot, "pid": pid} for slot, pid in siblings.pids.items()]
+        started = {siblings.slot: request.app[PROCESS_STARTED]}
+        description["workers"] = [
+            {"worker": slot, "pid": pid, "started": started.get(slot)} for slot, pid in siblings.pids.items()
+        ]
     running = running_status(gateway, None if sees_all else owner)
     shown = {"gateway": description, "engines": engines_status(gateway), "running": running}
     others = await siblings.objects(request)
@@ -52,5 +57,8 @@ def _with_others(shown: dict[str, Any], others: Sequence[dict[str, Any]]) -> dic
         same = [each for other in others for each in other["engines"] if each["url"] == engine["url"]]
         engine |= added_up([engine, *same], "running", "waiting")
     shown["running"] += [run for other in others for run in other["running"]]
-    shown["gateway"]["started"] = min(each["gateway"]["started"] for each in (shown, *others))
+    known = {each["pid"]: each for other in others for each in other["gateway"].get("workers", ()) if each["started"]}
+    # Each knows its own start.
+    workers = shown["gateway"].get("workers", ())
+    shown["gateway"] |= {"workers": [known.get(each["pid"], each) for each in workers]} if workers else {}
     return shown

@@ -22,6 +22,7 @@ from antiphon.http.rate_headers import rate_headers
 from antiphon.logs import log, logger
 from antiphon.transport import cut_off
 
+NOTHING_MORE: Mapping[str, Any] = {}
 # The names of headers, made once.
 REQUEST_ID, PROCESSING_MS = istr("x-request-id"), istr("openai-processing-ms")
 
@@ -173,10 +174,11 @@ def key_of(request: web.Request) -> bytes:
     return (key.strip() or request.headers.get("api-key", "").strip()).encode(errors="surrogateescape")
 
 
-def error_to_answer(error: ApiError) -> web.Response:
+def error_to_answer(error: ApiError, more: Mapping[str, Any] = NOTHING_MORE) -> web.Response:
+    """`more`: members beside the error."""
     return web.Response(
         status=error.status,
-        body=msgspec.json.encode(error.envelope()),
+        body=msgspec.json.encode({**error.envelope(), **more}),
         content_type="application/json",
         headers=error.headers,
     )

@@ -30,13 +30,14 @@ UPLOADS = tuple(VERSION + path for path in ("/files", "/containers/{id}/files"))
 def under_all_paths(routes: Iterable[web.RouteDef]) -> Iterator[web.RouteDef]:
     """The same routes under every prefix; a path without a version is served as it is."""
     for route in routes:
-        for path in _paths(route.path):
+        for path in all_paths(route.path):
             # One pattern for both: there are hundreds, and each is compiled when the gateway starts.
             for ending in (MAYBE_SLASH,) if "{" in path else ("", "/"):
                 yield web.RouteDef(route.method, path + ending, route.handler, route.kwargs)
 
 
-def _paths(path: str) -> Iterator[str]:
+def all_paths(path: str) -> Iterator[str]:
+    """Where a route of the API is served."""
     rest = path.removeprefix(VERSION)
     for prefix in PREFIXES:
         yield prefix + rest
@@ -57,7 +58,7 @@ def canonical_path(request: web.Request) -> str:
     return VERSION + path.removeprefix(prefix)
 
 
-_UPLOAD = re.compile("|".join(path.replace("{id}", "[^/]+") for upload in UPLOADS for path in _paths(upload)))
+_UPLOAD = re.compile("|".join(path.replace("{id}", "[^/]+") for upload in UPLOADS for path in all_paths(upload)))
 
 
 def is_upload(method: str, path: str) -> bool:

@@ -88,8 +88,7 @@ API_ROUTES = [
     _post("/v1/completions", passed_through, LARGE),
     _post("/v1/embeddings", passed_through, LARGE),
 ]
-ROUTES = [
-    *under_all_paths(API_ROUTES),
+OTHER_ROUTES = [
     web.get("/health", engine_routes.health),
     web.get("/ready", engine_routes.ready),
     web.get("/", inspector.index),
@@ -108,3 +107,4 @@ ROUTES = [
     web.get("/inspector/stored/vector_stores", inspector_files.vector_stores),
     web.get("/inspector/stored/containers", inspector_files.containers),
 ]
+ROUTES = [*under_all_paths(API_ROUTES), *OTHER_ROUTES]

@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+from antiphon.extras import missing_extra
 from antiphon.store.file_store import FileStore
 from antiphon.store.memory import MemoryStore
 from antiphon.store.opened_files import files_beside
@@ -13,8 +14,9 @@ from antiphon.store.sql.store import SqlStore
 from antiphon.store.sqlite import open_sqlite
 from antiphon.store.wakeups import POLL_SECONDS, WakeupRelay, Wakeups
 
-__all__ = ["CannotOpen", "IdTaken", "Store", "default_url", "open_store"]
+__all__ = ["POSTGRES", "CannotOpen", "IdTaken", "Store", "default_url", "open_store"]
 
+POSTGRES = frozenset({"postgresql", "postgres"})
 SCHEMES = "sqlite:PATH, postgresql://…, memory:"
 
 
@@ -53,11 +55,11 @@ async def open_store(
         files = files_beside(rest, file_wakeups, clock)
         async with open_sqlite(rest, wakeups, clock) as database, closing_files(files):
             yield SqlStore(database, files)
-    elif scheme in {"postgresql", "postgres"}:
+    elif scheme in POSTGRES:
         try:
             from antiphon.store.postgres import files_in_postgres, open_postgres
         except ImportError:
-            raise CannotOpen("the Postgres store needs the package asyncpg. Install it with: pip install asyncpg") from None
+            raise CannotOpen(missing_extra("the Postgres store", "postgres")) from None
         files = files_in_postgres(url, Wakeups(poll), clock)
         async with open_postgres(url, wakeups, clock) as server, closing_files(files):
             yield SqlStore(server, files)

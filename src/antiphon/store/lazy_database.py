@@ -1,11 +1,13 @@
 """A database that is opened when it is first used. Most gateways have no files, and need not wait for it."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TypeVar
 
 from antiphon.errors import StoreUnavailable
+from antiphon.logs import log
 from antiphon.store.protocol import CannotOpen
 from antiphon.store.sql.database import Database
 from antiphon.store.sql.operations import Operation
@@ -42,7 +44,9 @@ class LazyDatabase:
                     try:
                         self._opened = await self._resources.enter_async_context(self._open())
                     except (CannotOpen, OSError) as reason:
-                        raise StoreUnavailable(str(reason)) from reason
+                        # Where the database is, is not for clients.
+                        log("store_error", level=logging.WARNING, store="files", error=str(reason))
+                        raise StoreUnavailable from reason
         return self._opened
 
     async def close(self) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import logging
+import os
+import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from operator import attrgetter
@@ -16,6 +18,7 @@ from antiphon.logs import log
 from antiphon.store.file_store import FileStore
 from antiphon.store.lazy_database import LazyDatabase
 from antiphon.store.listener import Listener
+from antiphon.store.postgres_address import address_to_words
 from antiphon.store.postgres_long_values import read_long, write_long
 from antiphon.store.protocol import CannotOpen
 from antiphon.store.records import Record
@@ -47,6 +50,9 @@ MIGRATION_LOCK = 0x416E7466
 CONNECTIONS = 10
 # Between two attempts to open the database, in seconds.
 RETRY_DELAY = 0.5
+UNREACHABLE = (
+    "cannot reach Postgres at {address}: {reason}. Start the server, or correct the setting store (ANTIPHON_STORE, --store)."
+)
 # Takes one array for each column. Returns the ids that were written, without those that existed already.
 _TYPES = {"created_at": "bigint", "expires_at": "bigint", "kept_after_end": "bigint", "background": "boolean"}
 _TYPES |= dict.fromkeys(("input", "output", "settings"), "bytea")
@@ -91,8 +97,10 @@ class Timeouts(Struct, frozen=True):
     # Longer, because the size is summed over all rows. No client waits for it.
     size: float = 120.0
     connect: float = 5.0
-    # A server that is starting is waited for.
+    # A server that is starting is waited for: one that accepts connections, or drops them silently; and one that nobody can
+    # connect to yet, because it is started together with the gateway, or because its address is wrong.
     open: float = 15.0
+    reach: float = 5.0
     # The rollback and the release of a connection. One that takes longer is closed.
     cleanup: float = 1.0
 
@@ -235,21 +243,45 @@ class PostgresDatabase:
 
     async def _prepare(self) -> None:
         """Wait for the server, and bring its tables up to date. Raises CannotOpen."""
-        until = time.monotonic() + self._timeouts.open
+        began, shown = time.monotonic(), None
         while True:
             try:
-                connection = await self._connect()
-                try:
-                    await self._set_clock(connection)
-                    return await migrate(connection, self._migrations, self._schema)
-                finally:
-                    connection.terminate()
+                return await self._migrate()
             except PERMANENT_ERRORS as error:
-                raise CannotOpen(f"cannot use the Postgres store: {error}") from error
+                raise CannotOpen(f"cannot use Postgres at {address_to_words(self._url)}: {error}") from error
             except DATABASE_ERRORS as error:
-                if time.monotonic() > until:
-                    raise CannotOpen(f"cannot reach the Postgres store: {error or type(error).__name__}") from error
+                reason = error_to_words(error)
+                within = self._timeouts.reach if is_out_of_reach(error) else self._timeouts.open
+                if time.monotonic() - began > within:
+                    raise CannotOpen(UNREACHABLE.format(address=address_to_words(self._url), reason=reason)) from error
+            if reason != shown:
+                # At once: a start that waits in silence looks like one that hangs.
+                address, shown = address_to_words(self._url), reason
+                log("waiting for store", level=logging.WARNING, store=address, reason=reason, seconds_at_most=within)
             await asyncio.sleep(RETRY_DELAY)
+
+    async def _migrate(self) -> None:
+        connection = await self._connect()
+        try:
+            await self._set_clock(connection)
+            await migrate(connection, self._migrations, self._schema)
+        finally:
+            connection.terminate()
+
+
+def is_out_of_reach(error: BaseException) -> bool:
+    """Whether nobody accepts connections there. One that is lost in silence is a TimeoutError, which is an OSError, too."""
+    return isinstance(error, OSError) and not isinstance(error, TimeoutError)
+
+
+def error_to_words(error: BaseException) -> str:
+    if isinstance(error, socket.gaierror):
+        return "the name of the host is not known"
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno).lower()
+    return str(error) or type(error).__name__
 
 
 async def run(connection: Any, operation: Operation[T], topics: list[str]) -> T:

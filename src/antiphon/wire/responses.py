@@ -225,11 +225,15 @@ OutputItem = OutputMessage | ReasoningItem | CallItem | HostedItem | Compaction
 
 
 class InputTokensDetails(Struct):
+    """Of the tokens of the prompt, those that came from a cache, and those that were added to one."""
+
     cached_tokens: int = 0
     cache_write_tokens: int = 0
 
 
 class OutputTokensDetails(Struct):
+    """Of the tokens of the answer, those that the model thought in."""
+
     reasoning_tokens: int = 0
 
 

@@ -4,6 +4,8 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from antiphon.core.loading import Loading
+
 
 class SharedEngine(Struct, frozen=True):
     """The embedded engine, which the supervisor runs."""
@@ -11,6 +13,7 @@ class SharedEngine(Struct, frozen=True):
     model: str
     url: str
     key: str
+    loading: Loading
 
 
 class Start(Struct, frozen=True, tag=True, kw_only=True):
@@ -30,6 +33,8 @@ class Start(Struct, frozen=True, tag=True, kw_only=True):
     # The Unix socket at which the other worker processes reach this one.
     path: str
     supervisor: int
+    # When the gateway was started, in seconds since 1970: long before this process, perhaps.
+    gateway_started: float
     shows_banner: bool
 
 
@@ -68,6 +73,12 @@ class EngineMoved(Struct, frozen=True, tag=True):
 
 
 class EngineLost(Struct, frozen=True, tag=True): ...
+
+
+class EngineProgressed(Struct, frozen=True, tag=True):
+    """How far the embedded engine is with its model."""
+
+    loading: Loading
 
 
 class Ready(Struct, frozen=True, tag=True):
@@ -121,5 +132,5 @@ class Full(Struct, frozen=True, tag=True):
     engines: tuple[str, ...]
 
 
-ToWorker: TypeAlias = Start | Members | Stop | Reload | Woken | EngineMoved | EngineLost | Answer | Full
+ToWorker: TypeAlias = Start | Members | Stop | Reload | Woken | EngineMoved | EngineLost | EngineProgressed | Answer | Full
 ToSupervisor: TypeAlias = Ready | Failed | Counts | Woken | Ask | Note

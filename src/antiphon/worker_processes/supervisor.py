@@ -29,6 +29,7 @@ from antiphon.worker_processes.messages import (
     Counts,
     EngineLost,
     EngineMoved,
+    EngineProgressed,
     Member,
     Members,
     Note,
@@ -82,6 +83,10 @@ class Slot(Struct):
         return tuple(each.fileno() for each in self.sockets)
 
 
+def _shared(engine: EngineProcess) -> SharedEngine:
+    return SharedEngine(engine.model, engine.url, engine.key, engine.loading)
+
+
 @contextlib.contextmanager
 def private_folder() -> Iterator[Path]:
     """For Unix sockets, whose paths must be short."""
@@ -108,6 +113,7 @@ class Supervisor:
         self._slots = [Slot(number, each) for number, each in enumerate(sockets)]
         self._workers: set[Supervised] = set()
         self._started = 0
+        self._gateway_started = time.time()
         self._stopping = False
         self._replacing = asyncio.Lock()
         self._shutdown_timeout = settings.shutdown_timeout
@@ -127,6 +133,7 @@ class Supervisor:
         if (embedded := self._plan.embedded) is not None:
             embedded.moved = lambda url: self._broadcast(EngineMoved(url))
             embedded.lost = lambda: self._broadcast(EngineLost())
+            embedded.progressed = lambda loading: self._broadcast(EngineProgressed(loading))
         first = self._slots[0].worker = await self._spawn(self._slots[0], shows_banner=True)
         if not await first.ready():
             raise CannotServe(await first.ended())
@@ -179,10 +186,11 @@ class Supervisor:
             flags=self._plan.flags,
             config=self._plan.config,
             found=self._plan.found,
-            embedded=SharedEngine(embedded.model, embedded.url, embedded.key) if embedded is not None else None,
+            embedded=_shared(embedded) if embedded is not None else None,
             listening=tuple(each.descriptors for each in self._slots),
             path=str(self._folder / f"{slot.number}-{self._started}"),
             supervisor=os.getpid(),
+            gateway_started=self._gateway_started,
             shows_banner=shows_banner,
         )
         worker = await Supervised.spawn(start, self._receive)

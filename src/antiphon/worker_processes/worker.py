@@ -19,11 +19,10 @@ from antiphon.checked_settings import load_settings
 from antiphon.cli.banner import Address, Banner
 from antiphon.cli.event_loop import loop_factory
 from antiphon.cli.models import better_model
-from antiphon.cli.serve import announce_stop, refuse_to_be_open
+from antiphon.cli.serve import announce_stop, log_listening, refuse_to_be_open
 from antiphon.embedded.shared import SharedEngineProcess
 from antiphon.garbage import collect_less, return_memory
 from antiphon.gateway.admission import Admission, AdmissionLimits
-from antiphon.http.app_keys import GATEWAY
 from antiphon.http.inspector import INSPECTOR
 from antiphon.http.metrics import own_metrics
 from antiphon.http.siblings import Sibling, Siblings
@@ -41,6 +40,7 @@ from antiphon.worker_processes.messages import (
     Counts,
     EngineLost,
     EngineMoved,
+    EngineProgressed,
     Failed,
     Full,
     Members,
@@ -115,7 +115,7 @@ class Worker:
         self._siblings = Siblings(start.slot, start.supervisor)
         self._siblings.departed = partial(self._questions.ask, "departed")
         shared = start.embedded
-        self._embedded = SharedEngineProcess(shared.model, shared.url, shared.key) if shared is not None else None
+        self._embedded = SharedEngineProcess(**structs.asdict(shared)) if shared is not None else None
         self._admission: SharedAdmission | None = None
         self._reloading = asyncio.Event()
 
@@ -127,7 +127,14 @@ class Worker:
         url = settings.store or default_url(data_directory(settings))
         async with make_session(settings.transport) as session, open_store(url, relay=self._relay) as store:
             numbers = RowNumbers(Path(start.path).with_name("rows"))
-            part = WorkerPart(self._siblings, self._make_admission, numbers.next, start.slot, sweeps=start.slot == 0)
+            part = WorkerPart(
+                self._siblings,
+                self._make_admission,
+                numbers.next,
+                start.slot,
+                sweeps=start.slot == 0,
+                gateway_started=start.gateway_started,
+            )
             app = make_app(settings, session, store, self._embedded, part=part)
             reloader = Reloader(app, given, refuse_to_be_open)
             runner = make_runner(app)
@@ -139,7 +146,7 @@ class Worker:
                     has_inspector = app[INSPECTOR].recordings is not None
                     advice = better_model(settings, self._embedded.alias) if self._embedded is not None else None
                     tasks.append(asyncio.create_task(Banner(address, has_inspector=has_inspector, advice=advice).show(app)))
-                logs.log("listening", url=str(address), engines=[each.root for each in app[GATEWAY].pool.engines])
+                log_listening(app, address, self._embedded)
                 collect_less()
                 self._channel.send(Ready())
                 asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
@@ -206,6 +213,8 @@ class Worker:
                 self._embedded.moved(url)
             case EngineLost() if self._embedded is not None:
                 self._embedded.lost()
+            case EngineProgressed(loading=loading) if self._embedded is not None:
+                self._embedded.progressed(loading)
             case Stop(within=within):
                 self._within = within
                 self._stop.set()

@@ -6,6 +6,8 @@ from antiphon.wire.hosted_items import McpTool
 
 
 class McpServer(Struct, frozen=True):
+    """An MCP server whose tools the gateway lists and runs."""
+
     label: str
     # None: the operator's server of this label.
     url: str | None = None
@@ -14,11 +16,15 @@ class McpServer(Struct, frozen=True):
 
 
 class McpListError(Struct, frozen=True):
+    """Why a server did not list its tools."""
+
     message: str
     # Of the server's HTTP answer.
     status: int | None = None
 
 
 class Listing(Struct, frozen=True):
+    """The tools of one server, or why there are none."""
+
     tools: list[McpTool] = field(default_factory=list)
     error: McpListError | None = None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from antiphon.extras import missing_extra
 from antiphon.wire.hosted_items import McpHttpError, McpProtocolError
 
 # Codes of JSON-RPC, as MCP uses them.
@@ -39,7 +40,7 @@ class McpFailure(Exception):
 
 class McpNotInstalled(McpFailure):
     def __init__(self) -> None:
-        super().__init__("MCP servers need the package mcp, which is not installed: pip install '.[mcp]'")
+        super().__init__(missing_extra("an MCP server", "mcp"))
 
 
 def timed_out(what: str, seconds: float) -> McpFailure:

@@ -12,6 +12,7 @@ from antiphon.core.mcp.mcp_tools import McpTools
 from antiphon.core.mcp.servers import Listing, McpListError, McpServer
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import Tool, Toolbox, ToolResult, leave_out
+from antiphon.extras import missing_extra
 from antiphon.logs import log
 from antiphon.tools.addresses import AddressPolicy, url_complaint
 from antiphon.tools.mcp.definitions import McpLimits, OperatorServer, Target, requested_target, secrets_of
@@ -227,7 +228,7 @@ class NoMcp(McpTools):
         return self
 
     def define(self, box: Toolbox, tool: Tool, where: str, namespace: str | None = None, **_: Any) -> None:
-        leave_out(box, tool, where, why="MCP needs the package mcp, which is not installed on the gateway")
+        leave_out(box, tool, where, why=missing_extra("MCP", "mcp"))
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         raise McpNotInstalled
