@@ -66,9 +66,10 @@ class Gateways(msgspec.Struct):
 
 MIXED_TITLE = "Thirty thousand mixed requests"
 MIXED_HEAD = """\
-`make soak-mixed` sends requests of every route, with every tool and by every protocol; a tenth of them are hostile. What the
-gateway has after the first 3,000 requests and a garbage collection is compared with what it has in the end: its memory may have
-grown by 20 MB, the database has what is stored, and nothing else may have grown at all.
+`make soak-mixed`, a part of `make soak`, sends requests of every route, with every tool and by every protocol. A tenth of them
+are hostile, and half of the first 3,000, which are the warm-up: they are large, and fill what a gateway keeps of requests up to
+its bounds. What the gateway has after the warm-up and a garbage collection is compared with what it has in the end: its memory
+may have grown by 20 MB, the database has what is stored, and nothing else may have grown at all.
 """
 
 

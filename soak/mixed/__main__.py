@@ -26,7 +26,7 @@ from antiphon.wire import UNREADABLE
 from bench.processes import free_port
 from fuzz.trial import FuzzEngine
 from soak.mixed.gateway import CENSUS, TEMPORARY, Census
-from soak.mixed.requests import RESPONSE, SOCKET, UPLOAD, Request, Requests
+from soak.mixed.requests import HOSTILE, HOSTILE_AT_FIRST, RESPONSE, SOCKET, UPLOAD, Request, Requests
 from soak.page import MIXED_TITLE, PAGE, Mixed, mixed_section, with_section
 
 AT_ONCE = 16
@@ -36,6 +36,8 @@ ANSWERED_WITHIN = 60.0
 SETTLED_WITHIN = 90.0
 MOST_GROWTH_MB = 20.0
 TERMINAL = b'"response.completed"', b'"response.incomplete"', b'"response.failed"', b'"error"'
+# Arguments for a parameter, by its type.
+VALUES = {"string": "print(40 + 2)", "integer": 1, "number": 1, "boolean": True, "array": ["Rome"], "object": {}}
 TABLES = "responses", "conversations", "jobs", "events"
 # Of the size of a database: what its rows have, its indexes and half-empty pages; and what an empty one has.
 MOST_SPACE = 1.5
@@ -60,9 +62,14 @@ class CallingEngine(FuzzEngine):
 
 
 def fitting_arguments(function: Body) -> str:
-    properties = (function.get("parameters") or {}).get("properties") or {}
-    values = {"string": "print(40 + 2)", "integer": 1, "number": 1, "boolean": True, "array": ["Rome"], "object": {}}
-    return msgspec.json.encode({name: values.get(str(of.get("type")), "Rome") for name, of in properties.items()}).decode()
+    """Those of hostile requests may be of any form."""
+    parameters = function.get("parameters") or {}
+    properties = parameters.get("properties") if isinstance(parameters, dict) else None
+    types = {
+        name: of.get("type") if isinstance(of, dict) else None
+        for name, of in (properties.items() if isinstance(properties, dict) else ())
+    }
+    return msgspec.json.encode({name: VALUES.get(str(kind), "Rome") for name, kind in types.items()}).decode()
 
 
 class Load:
@@ -201,8 +208,11 @@ async def soak(count: int, warm_up: int, seed: int) -> Mixed:
         async with BadMcpServer() as mcp, SearchServices() as search:
             async with running_gateway(folder, engine.url, search.url) as (pid, url):
                 async with aiohttp.ClientSession() as session:
-                    load = Load(url, Requests(seed, f"{mcp.url}/mcp"), session)
+                    requests = Requests(seed, f"{mcp.url}/mcp")
+                    load = Load(url, requests, session)
+                    requests.hostile = HOSTILE_AT_FIRST
                     await load.send(warm_up)
+                    requests.hostile = HOSTILE
                     before = await settled(pid, folder)
                     await load.send(count - warm_up)
                 after = await settled(pid, folder, before)

@@ -14,9 +14,10 @@ from antiphon.http.routes import API_ROUTES, ROUTES
 from fuzz.cases import QUESTIONS
 from fuzz.mutations import HOSTILE_GRAMMARS, mutated_bytes, mutated_json
 
-# Of all requests: those that ask for a response, and those that are hostile.
+# Of all requests: those that ask for a response, and those that are hostile. The first ones are hostile more often: they are
+# large, so that whatever a gateway keeps of requests is soon as large as it may be.
 RESPONSES = 0.4
-HOSTILE = 0.1
+HOSTILE, HOSTILE_AT_FIRST = 0.1, 0.5
 # How many ids of each kind are remembered, and used in later requests.
 MOST_IDS = 50
 RESPONSE, SOCKET, UPLOAD = "/v1/responses", "socket", "upload"
@@ -138,6 +139,8 @@ class Requests:
 
     def __init__(self, seed: int, mcp: str) -> None:
         self._chance = Random(seed)
+        # The share of hostile ones.
+        self.hostile = HOSTILE
         self._mcp = mcp
         self.ids = Ids({"model": deque(["mock"]), "number": deque(["1", "2"]), "page": deque(["app.js"])})
         self._routes = [(route.method, route.path) for route in (*API_ROUTES, *_own_routes())]
@@ -147,7 +150,7 @@ class Requests:
     def next(self) -> Request:
         chance = self._chance
         made = self._response() if not self._due and chance.random() < RESPONSES else self._of_route()
-        return self._hostile(made) if chance.random() < HOSTILE else made
+        return self._hostile(made) if chance.random() < self.hostile else made
 
     def _response(self) -> Request:
         chance = self._chance

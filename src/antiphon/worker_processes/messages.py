@@ -13,7 +13,8 @@ class SharedEngine(Struct, frozen=True):
     model: str
     url: str
     key: str
-    loading: Loading
+    # None, of an older supervisor: not known.
+    loading: Loading | None = None
 
 
 class Start(Struct, frozen=True, tag=True, kw_only=True):
@@ -28,14 +29,17 @@ class Start(Struct, frozen=True, tag=True, kw_only=True):
     # The engines that were found on this machine; none: those of the settings, or the embedded one.
     found: tuple[str, ...]
     embedded: SharedEngine | None
-    # By slot, file descriptors of the sockets on which clients connect. Those of others: while they have no process.
-    listening: tuple[tuple[int, ...], ...]
+    # File descriptors of the sockets on which clients connect.
+    listening: tuple[int, ...]
     # The Unix socket at which the other worker processes reach this one.
     path: str
     supervisor: int
-    # When the gateway was started, in seconds since 1970: long before this process, perhaps.
-    gateway_started: float
     shows_banner: bool
+    # What follows has defaults, because `antiphon restart` starts newer processes under the supervisor that is there.
+    # By slot, the sockets of the others, for as long as they have no process.
+    others: dict[int, tuple[int, ...]] = {}
+    # When the gateway was started, in seconds since 1970: long before this process, perhaps.
+    gateway_started: float | None = None
 
 
 class Member(Struct, frozen=True):

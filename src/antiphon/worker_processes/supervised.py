@@ -41,7 +41,7 @@ class Supervised:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", MODULE, str(theirs.fileno())),
                 stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(), *chain.from_iterable(start.listening)),
+                pass_fds=(theirs.fileno(), *start.listening, *chain.from_iterable(start.others.values())),
             )
         channel: Channel[ToSupervisor] = await Channel.over(ours, ToSupervisor)
         channel.send(start)

@@ -171,10 +171,10 @@ class Worker:
         return self._admission
 
     async def _listen(self, runner: web.AppRunner, settings: Settings) -> Address:
-        sockets = [[_inherited(descriptor) for descriptor in slot] for slot in self._start.listening]
-        for each in sockets[self._start.slot]:
-            await web.SockSite(runner, each, backlog=BACKLOG).start()
-        self._absent = AbsentSlots(runner, {slot: each for slot, each in enumerate(sockets) if slot != self._start.slot})
+        for descriptor in self._start.listening:
+            await web.SockSite(runner, _inherited(descriptor), backlog=BACKLOG).start()
+        others = self._start.others.items()
+        self._absent = AbsentSlots(runner, {slot: list(map(_inherited, descriptors)) for slot, descriptors in others})
         port = int(runner.addresses[0][1])
         await web.SockSite(runner, bind_private(Path(self._start.path))).start()
         return Address(settings.host, port)
