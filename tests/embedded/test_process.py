@@ -93,6 +93,10 @@ async def test_a_killed_engine_fails_its_stream_once_and_comes_back(tmp_path: Pa
         events = parse(raw)
         check_stream(events)
         assert events[-1]["type"] == "response.failed"
+        # The end of its connections is seen a little earlier than that of its process.
+        async with asyncio.timeout(30):
+            while not embedded.loading.failures:
+                await asyncio.sleep(STEP)
         for stream in (True, False):
             status, answered = await gateway.post({"model": "pebble", "input": "Hi", "stream": stream})
             assert (status, answered["error"]["code"]) == (503, "engine_unavailable")
