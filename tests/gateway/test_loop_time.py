@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from support.engine import MockEngine, answer, call, text
 from support.items import assistant, call_output, function_call, user
-from support.loop_probe import MeasuredGateway, measured_gateway
+from support.loop_probe import ATTEMPTS, BUDGET, MeasuredGateway, measured_gateway
 
 from antiphon.background import attempts, journal
 from antiphon.gateway import gateway as gateway_module
@@ -23,9 +23,6 @@ from antiphon.gateway.large_requests import LARGE_BODY
 
 Body = dict[str, Any]
 
-# In seconds. The aim is 0.05 on an idle machine; one that is busy has slower caches.
-BUDGET = 0.15
-ATTEMPTS = 3
 MEGABYTE = 1_000_000
 
 

@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 from support.engine import MockEngine, text
 from support.kernels import ScriptedKernels
-from support.loop_probe import MeasuredGateway, measured_gateway
+from support.loop_probe import ATTEMPTS, BUDGET, MeasuredGateway, measured_gateway
 
 from antiphon.container_settings import ContainerSettings
 from antiphon.core import validation
@@ -34,9 +34,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning"),
 ]
 
-# In seconds. The aim is 0.05 on an idle machine; one that is busy has slower caches.
-BUDGET = 0.15
-ATTEMPTS = 3
 # Just below the limit of routes for which only small bodies make sense.
 MEGABYTE = 1_000_000
 NO_HEADERS: Mapping[str, str] = {}

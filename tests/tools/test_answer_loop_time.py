@@ -19,7 +19,7 @@ from support.bad_mcp_server import BadMcpServer
 from support.engine import MockEngine, answer, call, text
 from support.image_mcp_server import png
 from support.kernels import ScriptedKernels
-from support.loop_probe import MeasuredGateway, measured_gateway
+from support.loop_probe import ATTEMPTS, BUDGET, MeasuredGateway, measured_gateway
 from support.search_services import SearchServices
 from support.web_site import WebSite, article
 
@@ -35,9 +35,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning"),
 ]
 
-# In seconds. The aim is 0.05 on an idle machine; one that is busy has slower caches.
-BUDGET = 0.15
-ATTEMPTS = 3
 # A little less than the largest answer of a server, and of a search service.
 MOST = 4_000_000
 
