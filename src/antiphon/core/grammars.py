@@ -13,6 +13,7 @@ from lark.load_grammar import FromPackageLoader, find_grammar_errors
 
 from antiphon.core.check_work import MALFORMED, CheckOutcome
 from antiphon.core.easier_tools.patches import BEGIN, END
+from antiphon.core.patterns import possessive
 from antiphon.core.string_member import whole_input
 from antiphon.core.tools import Grammar
 
@@ -23,7 +24,7 @@ LONGEST_REASON = 200
 # Lark has no terminals that may be empty. Tools use them for "the rest of the line, if any".
 _MAYBE_EMPTY = re.compile(r"/\(?\.\*\)?/")
 # What is not closed ends with its line.
-_LITERAL_OR_COMMENT = re.compile(r"""(?://|\#)[^\n]*+|"(?:\\.|[^"\\\n])*+"?|/(?:\\.|[^/\\\n])*+/?""")
+_LITERAL_OR_COMMENT = possessive(r"""(?://|\#)[^\n]*+|"(?:\\.|[^"\\\n])*+"?|/(?:\\.|[^/\\\n])*+/?""")
 # What OpenAI's dialect of Lark has in addition: %json, <token>, @grammar, a & b, ~a, a{1,3}, name[options], other names.
 _BEYOND_LARK = re.compile(r"[<@&~{]|%(?!(?:import|ignore|declare|override|extend)\b)|\w\[|\w-(?!>)|[a-z][A-Z]|[A-Z][a-z]")
 # Of a pattern, whatever its dialect.

@@ -2,8 +2,10 @@
 
 import re
 
+from antiphon.core.patterns import possessive
+
 # A string, or the beginning of one that is cut off. It never starts again inside a string: that would take quadratic time.
-STRING = re.compile(r'"(?:[^"\\]|\\.)*+(?P<end>"?)', re.DOTALL)
+STRING = possessive(r'"(?:[^"\\]|\\.)*+(?P<end>"?)', re.DOTALL)
 CLOSING = {"{": "}", "[": "]"}
 
 

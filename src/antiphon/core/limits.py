@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from antiphon.core.patterns import possessive
 from antiphon.core.quantities import allowed, counted
 from antiphon.errors import InvalidRequest
 from antiphon.wire.responses import CreateResponse
@@ -54,7 +55,7 @@ WITH_PARTS = ("content", "output")
 # The items that bring tools along.
 WITH_TOOLS = ("additional_tools", "tool_search_output")
 # The words of Lark that matter here. What is not closed ends with its line, so that nothing is read twice.
-_LARK = re.compile(
+_LARK = possessive(
     r"""(?P<comment>(?://|\#)[^\n]*+)
     | (?P<literal>"(?:\\.|[^"\\\n])*+"? | /(?:\\.|[^/\\\n])*+/?)
     | (?P<open>[(\[]) | (?P<close>[)\]])

@@ -2,12 +2,29 @@
 gateway uses few: each is compiled, and the library imported, when one is first used."""
 
 import re
+import sys
 from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import regex
+
+
+# Before 3.11.5, Python's own patterns take too much where a possessive group fails halfway (python/cpython, issue 106052).
+# Debian 12 has 3.11.2.
+POSSESSIVE_GROUPS_WORK = sys.version_info >= (3, 11, 5)
+
+
+def possessive(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """A pattern with a possessive group, such as `(?:…)*+`, which `re` reads where it can."""
+    return re.compile(pattern, flags) if POSSESSIVE_GROUPS_WORK else possessive_by_regex(pattern, flags)
+
+
+def possessive_by_regex(pattern: str, flags: int) -> re.Pattern[str]:
+    import regex
+
+    return regex.compile(pattern, flags)  # type: ignore[return-value]
 
 
 class Matching(Protocol):

@@ -4,7 +4,7 @@ import json
 import re
 from functools import cache
 
-from antiphon.core.patterns import Pattern
+from antiphon.core.patterns import Pattern, possessive
 
 INPUT = ("input",)
 # The complete part of a JSON string: an escape sequence that is cut off is left for later, and so is the first half of a
@@ -12,7 +12,7 @@ INPUT = ("input",)
 _HEX = "[0-9a-fA-F]"
 # What JSON does not have, such as the path C:\\users, is text.
 _NO_CODE = rf"\\u(?={_HEX}{{0,3}}[^0-9a-fA-F])"
-_WHOLE = re.compile(
+_WHOLE = possessive(
     rf'(?:[^"\\]|\\[^u]|\\u(?![dD][89abAB]){_HEX}{{4}}|\\u[dD][89abAB]{_HEX}{{2}}(?=[^\\]|\\[^u]|\\u{_HEX}{{4}}|{_NO_CODE})'
     rf"|{_NO_CODE})*+",
     re.DOTALL,

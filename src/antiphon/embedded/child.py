@@ -16,6 +16,8 @@ from antiphon.extras import missing_extra
 STDIN = 0
 READY = "ready"
 NO_LLAMACPP = missing_extra("the embedded engine", "embedded")
+# Such as libgomp.so.1, which a small system does not have.
+NOT_LOADED = "llama.cpp cannot be loaded: {reason}. On Debian and Ubuntu: apt-get install libgomp1"
 # llama.cpp's verbosity levels: errors and warnings only; or also what it loads and serves.
 QUIET, VERBOSE = 2, 3
 # llama.cpp keeps earlier prompts in memory, so that a conversation that continues starts fast. Its own limit of 8 GB is too
@@ -54,8 +56,10 @@ def serve(parameters: Parameters) -> object:
     """Returns once the model is loaded. Until then llama.cpp itself answers requests with 503."""
     try:
         import xllamacpp
-    except ImportError:
+    except ModuleNotFoundError:
         sys.exit(NO_LLAMACPP)
+    except ImportError as failed:
+        sys.exit(NOT_LOADED.format(reason=failed))
     params = xllamacpp.CommonParams()
     params.model.path = parameters.path
     params.model_alias = {parameters.alias}

@@ -6,12 +6,13 @@ It has a tokenizer of its own: that of Python takes the square of the time on ta
 import re
 from html import unescape
 
+from antiphon.core.patterns import possessive
 from antiphon.core.readers import encodings
 from antiphon.core.readers.source import Source, TextParts, Unreadable
 
 # A comment, a declaration, an end tag, a start tag with its attributes, text, or a sign that begins nothing. What has no end
 # goes on to the end of the file, so that no character is looked at more than a few times.
-_TOKEN = re.compile(
+_TOKEN = possessive(
     r"""<!--.*?(?:-->|\Z)
     | <[!?][^>]*(?:>|\Z)
     | </(?P<end>[a-zA-Z][^\s/>]*)[^>]*(?:>|\Z)

@@ -2,12 +2,14 @@
 
 import re
 
+from antiphon.core.patterns import possessive
+
 _OUTSIDE = re.compile(r'"|[{\[]+|[}\]]+')
 _INSIDE = re.compile(r'["\\]')
 # What closes nothing that was opened before it: words, whole strings, and brackets with such things inside. No part of it is
 # ever tried in another way.
 _INNERMOST = r'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\[\s\S])*+")*+'
-_BALANCED = re.compile(rf"(?:{_INNERMOST}[{{\[]{_INNERMOST}(?:[{{\[]{_INNERMOST}[}}\]]{_INNERMOST})*+[}}\]])*+{_INNERMOST}")
+_BALANCED = possessive(rf"(?:{_INNERMOST}[{{\[]{_INNERMOST}(?:[{{\[]{_INNERMOST}[}}\]]{_INNERMOST})*+[}}\]])*+{_INNERMOST}")
 
 
 class Brackets:

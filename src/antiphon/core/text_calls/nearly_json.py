@@ -7,6 +7,7 @@ from typing import SupportsIndex
 import msgspec
 
 from antiphon.core.json_ending import missing_brackets
+from antiphon.core.patterns import possessive
 from antiphon.wire import UNREADABLE
 
 # Repairing is slow, and delays all other requests.
@@ -16,9 +17,9 @@ MOST_READ = 80_000
 # How many characters of a string are read in the time of one other. A string is read anew for each of its escapes.
 STRING_SPEED = 16
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_STRING = possessive(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 # A comma that nothing follows, outside strings.
-_STRING_OR_COMMA = re.compile(r'(?P<string>"(?:[^"\\]|\\.)*+"?)|,(?=\s*+[}\]])', re.DOTALL)
+_STRING_OR_COMMA = possessive(r'(?P<string>"(?:[^"\\]|\\.)*+"?)|,(?=\s*+[}\]])', re.DOTALL)
 # The backslash before a line break is a character of the script, not of JSON.
 _CONTROL = re.compile(r"\\?[\x00-\x1f]|\\.")
 _any = msgspec.json.Decoder().decode
