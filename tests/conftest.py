@@ -16,7 +16,7 @@ from support.engine import MockEngine
 from support.gateway import DEFAULTS, GatewayUnderTest, running_gateway
 from support.memory_folder import write_to_memory
 from support.postgres import PostgresServer
-from support.programs import Missing, leave_out
+from support.programs import Missing, leave_out, why_no_llamacpp
 from support.stores import Clock
 
 from antiphon.store import Store, open_store
@@ -36,6 +36,33 @@ write_to_memory()
 
 # Validates what every test emits.
 pytest_plugins = ["conformance.plugin"]
+
+
+# Tests that run llama.cpp. A machine that cannot load it leaves them out.
+RUN_LLAMACPP = (
+    "tests/llamacpp/",
+    "tests/embedded/",
+    "tests/cli/test_chat.py",
+    "tests/cli/test_gateway_readiness.py",
+    "tests/cli/test_serve_messages.py",
+    "tests/docs/test_commands.py",
+    "tests/e2e/test_doctor.py",
+    "tests/e2e/test_fresh_clone.py",
+    "tests/engines/test_constraint_probes.py",
+    "tests/engines/test_prober_llamacpp.py",
+    "tests/engines/test_template_probes.py",
+    "tests/release/test_no_telemetry.py",
+    "tests/transcripts/",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    concerned = [item for item in items if item.nodeid.startswith(RUN_LLAMACPP)]
+    if concerned and (reason := why_no_llamacpp()) is not None:
+        if os.environ.get("CI"):
+            raise pytest.UsageError(reason)
+        for item in concerned:
+            item.add_marker(pytest.mark.skip(reason))
 
 
 @pytest_asyncio.fixture

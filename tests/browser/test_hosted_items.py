@@ -204,12 +204,18 @@ ANSWER = """async (events) => {
 }"""
 
 
+async def open_first_view(page: Page) -> None:
+    """Until it is there, it would take the place of what a test shows."""
+    await page.goto("/")
+    await expect(page.get_by_role("heading", name="No request yet")).to_be_visible()
+
+
 async def words(page: Page, selector: str) -> list[str]:
     return [" ".join((await each.inner_text()).split()) for each in await page.locator(selector).all()]
 
 
 async def test_every_hosted_item_has_a_card_that_says_what_it_is(page: Page) -> None:
-    await page.goto("/")
+    await open_first_view(page)
     await page.evaluate(SHOW_CARDS, [item for item, _, _ in ITEMS])
     cards = page.locator("article.card")
     await expect(cards).to_have_count(len(ITEMS))
@@ -230,7 +236,7 @@ async def test_every_hosted_item_has_a_card_that_says_what_it_is(page: Page) -> 
 async def test_code_shows_its_pictures_and_loads_none_from_elsewhere(page: Page) -> None:
     requested: list[str] = []
     page.on("request", lambda request: requested.append(request.url))
-    await page.goto("/")
+    await open_first_view(page)
     (code,) = [item for item, _, _ in ITEMS if item["type"] == "code_interpreter_call"]
     await page.evaluate(SHOW_CARDS, [code])
     await expect(page.locator("article.card img")).to_have_count(1)
@@ -241,7 +247,7 @@ async def test_code_shows_its_pictures_and_loads_none_from_elsewhere(page: Page)
 
 
 async def test_code_is_shown_while_the_model_writes_it(page: Page) -> None:
-    await page.goto("/")
+    await open_first_view(page)
     begun = {"type": "code_interpreter_call", "id": "ci_1", "status": "in_progress", "container_id": "c", "code": ""}
     events: list[dict[str, Any]] = [{"type": "response.output_item.added", "output_index": 0, "item": begun}]
     events += [
@@ -252,7 +258,7 @@ async def test_code_is_shown_while_the_model_writes_it(page: Page) -> None:
 
 
 async def test_the_gist_of_an_event_names_the_server_the_tool_and_the_query(page: Page) -> None:
-    await page.goto("/")
+    await open_first_view(page)
     events = [{"type": "response.output_item.done", "output_index": 0, "item": item} for item, _, _ in ITEMS]
     events.append({"type": "response.output_text.annotation.added", "annotation": CITED["annotations"][0]})
     assert await page.evaluate(GISTS, events) == [
@@ -278,7 +284,7 @@ async def test_the_gist_of_an_event_names_the_server_the_tool_and_the_query(page
 
 
 async def test_an_answer_shows_that_a_tool_runs_and_then_what_came_of_it(page: Page) -> None:
-    await page.goto("/")
+    await open_first_view(page)
     firsts = {item["type"]: (item, head) for item, head, _ in reversed(ITEMS)}
     for item, head in (firsts[f"{kind}_call"] for kind in ("mcp", "web_search", "file_search", "image_generation")):
         begun = {**item, "status": "in_progress", "arguments": "", "output": None}

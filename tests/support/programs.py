@@ -1,9 +1,11 @@
 """Programs that the tests need and pip does not bring: found, or installed with apt-get by root. Where neither is possible, the
 tests that need them are left out, and the end of the run says so; in CI they fail."""
 
+import ctypes
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -45,6 +47,24 @@ def program(name: str, package: str) -> str:
         return found_or_installed(lambda: shutil.which(name), package)
     except Missing as reason:
         leave_out(str(reason))
+
+
+def why_no_llamacpp() -> str | None:
+    """What keeps llama.cpp from being loaded on this machine: its wheel brings all but one library of the system's."""
+    if sys.platform != "linux":
+        return None
+    try:
+        found_or_installed(_openmp, "libgomp1")
+    except Missing as reason:
+        return str(reason)
+    return None
+
+
+def _openmp() -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL("libgomp.so.1")
+    except OSError:
+        return None
 
 
 def leave_out(reason: str) -> NoReturn:
