@@ -43,6 +43,7 @@ RUN_LLAMACPP = (
     "tests/llamacpp/",
     "tests/embedded/",
     "tests/cli/test_chat.py",
+    "tests/cli/test_doctor_gateway.py",
     "tests/cli/test_gateway_readiness.py",
     "tests/cli/test_serve_messages.py",
     "tests/docs/test_commands.py",
