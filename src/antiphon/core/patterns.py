@@ -1,5 +1,6 @@
 """Patterns of the library `regex`, which knows partial matches and the scripts of Unicode. There are two hundred of them, and a
-gateway uses few: each is compiled, and the library imported, when one is first used."""
+gateway uses few: each is compiled, and the library imported, when one is first used. And patterns that `re` reads, but for some
+versions of Python."""
 
 import re
 import sys
