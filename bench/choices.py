@@ -19,12 +19,12 @@ import msgspec
 from support.llamacpp import running_llamacpp
 from support.tiny_model import write_tiny_model
 
-from antiphon.core.schemas import read
-from antiphon.embedded import CannotEmbed
-from antiphon.embedded.gguf_header import read_header
-from antiphon.embedded.templates import template_for
-from antiphon.embedded.weights import find_weights
-from antiphon.settings import Settings, models_directory
+from antiphon.core.checks.schemas import read
+from antiphon.engines.embedded import CannotEmbed
+from antiphon.engines.embedded.gguf_header import read_header
+from antiphon.engines.embedded.templates import template_for
+from antiphon.engines.embedded.weights import find_weights
+from antiphon.settings.settings import Settings, models_directory
 from bench.page import keep
 from bench.processes import BenchFailed, free_port, running
 from bench.varied import KINDS, Body, Case, Kind, Subject, varied

@@ -19,12 +19,12 @@ from retrieval.corpus import Question, documents, questions
 from support.postgres import PostgresServer
 from support.programs import Missing
 
-from antiphon.core.chunking import chunks
+from antiphon.files.vector_stores.chunking import chunks
+from antiphon.files.vector_stores.search.chunk_index import ChunkIndex
+from antiphon.files.vector_stores.search.found import Wanted
+from antiphon.files.vector_stores.search.word_vectors import WordVectors
 from antiphon.store import open_store
-from antiphon.store.file_records import Chunking
-from antiphon.vector_stores.chunk_index import ChunkIndex
-from antiphon.vector_stores.found import Wanted
-from antiphon.vector_stores.word_vectors import WordVectors
+from antiphon.store.files.records import Chunking
 from bench.page import machine
 
 PAGE = Path(__file__).parents[1] / "docs" / "file_search.md"

@@ -15,7 +15,19 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 import antiphon
-from antiphon import AnyEvent, Ask, Check, Done, EngineKnowledge, Environment, Estimate, Exchange, SseEncoder, dialects, errors
+from antiphon import (
+    AnyEvent,
+    Ask,
+    Check,
+    Done,
+    EngineKnowledge,
+    Environment,
+    Estimate,
+    Exchange,
+    SseEncoder,
+    errors,
+)
+from antiphon.core.knowledge import dialects
 
 app = FastAPI()
 engine = httpx.AsyncClient(base_url=os.environ["ENGINE_URL"], timeout=httpx.Timeout(600, connect=5))

@@ -13,7 +13,16 @@ from typing import Any
 import msgspec
 
 import antiphon
-from antiphon import Ask, CreateResponse, EngineKnowledge, Environment, Exchange, dialects, errors, events
+from antiphon import (
+    Ask,
+    CreateResponse,
+    EngineKnowledge,
+    Environment,
+    Exchange,
+    errors,
+    events,
+)
+from antiphon.core.knowledge import dialects
 
 url, model = sys.argv[1], (sys.argv[2] if len(sys.argv) > 2 else None)
 knowledge = EngineKnowledge(dialects.PLAIN)

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 from aiohttp import web
 
-from antiphon.app import make_app, make_runner
-from antiphon.http.app_keys import GATEWAY
-from antiphon.settings import Settings
+from antiphon.app.app import make_app, make_runner
+from antiphon.server.app_keys import GATEWAY
+from antiphon.settings.settings import Settings
 from antiphon.store import open_store
 from antiphon.transport import make_session
 

@@ -10,8 +10,8 @@ import uvloop
 from aiohttp import web
 
 from antiphon import logs
-from antiphon.app import make_app, make_runner
-from antiphon.settings import Settings
+from antiphon.app.app import make_app, make_runner
+from antiphon.settings.settings import Settings
 from antiphon.store import open_store
 from antiphon.transport import make_session
 from soak.flaky_store import flaky

@@ -41,7 +41,7 @@ pytest_plugins = ["conformance.plugin"]
 # Tests that run llama.cpp. A machine that cannot load it leaves them out.
 RUN_LLAMACPP = (
     "tests/llamacpp/",
-    "tests/embedded/",
+    "tests/engines/embedded/",
     "tests/cli/test_chat.py",
     "tests/cli/test_doctor_gateway.py",
     "tests/cli/test_gateway_readiness.py",
@@ -49,9 +49,9 @@ RUN_LLAMACPP = (
     "tests/docs/test_commands.py",
     "tests/e2e/test_doctor.py",
     "tests/e2e/test_fresh_clone.py",
-    "tests/engines/test_constraint_probes.py",
-    "tests/engines/test_prober_llamacpp.py",
-    "tests/engines/test_template_probes.py",
+    "tests/engines/probes/test_constraint_probes.py",
+    "tests/engines/probes/test_prober_llamacpp.py",
+    "tests/engines/probes/test_template_probes.py",
     "tests/release/test_no_telemetry.py",
     "tests/transcripts/",
 )

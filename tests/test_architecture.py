@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import antiphon
-from antiphon.dialects import BY_NAME
+from antiphon.core.knowledge.dialects import BY_NAME
 
 SOURCE = Path(antiphon.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -200,10 +200,10 @@ def imports_at_load(path: Path, modules: set[str]) -> Iterator[str]:
 # Who reads JSON that came over the network: a client's body or message, and an engine's answer.
 READS_JSON = {
     # Answers of other worker processes; and where the history of a request is.
-    "http/siblings.py",
-    "http/container_relay.py",
-    "http/bodies.py",
-    "http/websocket.py",
+    "server/siblings.py",
+    "server/container_relay.py",
+    "server/bodies.py",
+    "server/routes/websocket.py",
 }
 
 
@@ -212,4 +212,8 @@ def test_stored_json_is_decoded_in_one_place() -> None:
     decodes = {
         str(path.relative_to(SOURCE)) for path in layers if "json.decode" in path.read_text() or "Decoder(" in path.read_text()
     }
-    assert decodes - READS_JSON == {"gateway/record_format.py", "gateway/checker.py", "gateway/check_process.py"}
+    assert decodes - READS_JSON == {
+        "gateway/state/record_format.py",
+        "gateway/runs/checker.py",
+        "gateway/runs/check_process.py",
+    }

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.settings import Settings
+from antiphon.settings.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -14,9 +14,9 @@ import aiohttp
 import msgspec
 
 from antiphon.cli.serve import model_options
-from antiphon.embedded.process import EngineProcess
-from antiphon.setting_sources import load
-from antiphon.settings import Settings
+from antiphon.engines.embedded.process import EngineProcess
+from antiphon.settings.settings import Settings
+from antiphon.settings.sources import load
 from bench.models.watcher import Target
 from bench.processes import BenchFailed, free_port
 

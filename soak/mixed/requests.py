@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from aiohttp.hdrs import METH_GET, METH_POST
 
-from antiphon.http.routes import API_ROUTES, ROUTES
+from antiphon.server.routes.table import API_ROUTES, ROUTES
 from fuzz.cases import QUESTIONS
 from fuzz.mutations import HOSTILE_GRAMMARS, mutated_bytes, mutated_json
 

@@ -5,7 +5,7 @@ import sys
 
 from support.commands import bare_environment
 
-from antiphon.core.patterns import POSSESSIVE_GROUPS_WORK
+from antiphon.patterns import POSSESSIVE_GROUPS_WORK
 
 # Only for some commands, or for what some requests ask for.
 HEAVY = set("aiohttp asyncio cryptography jsonschema_rs lark prometheus_client pydantic regex rich uvloop".split())
@@ -40,5 +40,9 @@ def test_one_process_starts_without_what_supervises_several_and_without_the_embe
     modules = imported(
         "from antiphon.cli.commands import app; app(['serve', '--host', '0.0.0.0', '--upstream', 'http://127.0.0.1:9'])"
     )
-    assert "antiphon.app" in modules
-    assert modules & {"antiphon.worker_processes.supervisor", "antiphon.embedded.process", "antiphon.embedded.weights"} == set()
+    assert "antiphon.app.app" in modules
+    assert (
+        modules
+        & {"antiphon.app.processes.supervisor", "antiphon.engines.embedded.process", "antiphon.engines.embedded.weights"}
+        == set()
+    )

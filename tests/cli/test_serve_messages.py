@@ -20,7 +20,7 @@ from support.terminal_commands import CTRL_C, in_terminal
 
 from antiphon.cli.serve import listen
 from antiphon.cli.taken_port import cannot_listen, command_with_port
-from antiphon.settings import Settings
+from antiphon.settings.settings import Settings
 from bench.processes import free_port
 
 

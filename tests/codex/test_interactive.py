@@ -13,7 +13,7 @@ from support.engine import Body, MockEngine, Writer, call, chunk, text
 from support.gateway import running_gateway
 from support.terminal import CTRL_C, ENTER, Terminal
 
-from antiphon.cli.codex_config import BASE_SETTINGS, LEAN_SETTINGS
+from antiphon.cli.codex.config import BASE_SETTINGS, LEAN_SETTINGS
 
 pytestmark = pytest.mark.timeout(120, func_only=True)
 

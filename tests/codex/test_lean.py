@@ -12,10 +12,10 @@ from support.codex import Codex, Person, write_codex
 from support.engine import OWN_FIELDS, MockEngine
 from support.gateway import CHECKER, GatewayUnderTest, running_gateway, started
 
-from antiphon.app import Extensions
-from antiphon.cli.codex_config import BASE_SETTINGS, LEAN_SETTINGS, known_settings
-from antiphon.gateway.codex_catalog import BASE_INSTRUCTIONS, LEAN_INSTRUCTIONS, catalog_entry
-from antiphon.gateway.observers import Observer
+from antiphon.app.app import Extensions
+from antiphon.cli.codex.config import BASE_SETTINGS, LEAN_SETTINGS, known_settings
+from antiphon.gateway.runs.observers import Observer
+from antiphon.server.codex_catalog import BASE_INSTRUCTIONS, LEAN_INSTRUCTIONS, catalog_entry
 from antiphon.wire.responses import CreateResponse
 
 pytestmark = pytest.mark.timeout(120, func_only=True)
@@ -99,7 +99,7 @@ async def test_with_help_off_and_for_a_strong_model_codex_is_as_it_was(person: P
     recorder = Recorder()
     runs: list[tuple[tuple[str, ...], dict[str, Any]]] = [
         ((), {"help": "off"}),
-        # Other ways to write this: tests/cli/test_codex_arguments.py.
+        # Other ways to write this: tests/cli/codex/test_arguments.py.
         (("-c", f'model="{SMALL}"', "--config", f"model={STRONG}"), {}),
         (("-c", f'model="{SMALL}"', f"-m{STRONG}"), {}),
     ]

@@ -13,7 +13,7 @@ from support.codex import FOLDER, Codex, arguments, calls
 from support.engine import MockEngine, call, text
 from support.gateway import running_gateway
 
-from antiphon.core.easier_tools.patches import FREEFORM
+from antiphon.core.toolbox.easier_tools.patches import FREEFORM
 
 pytestmark = pytest.mark.timeout(120, func_only=True)
 

@@ -8,8 +8,8 @@ from support.codex import Codex, arguments, calls, shell
 from support.demands import complaint
 from support.engine import MockEngine, objection, text
 
-from antiphon.core.dialect import Dialect
-from antiphon.dialects import PLAIN
+from antiphon.core.knowledge.dialect import Dialect
+from antiphon.core.knowledge.dialects import PLAIN
 
 pytestmark = pytest.mark.timeout(120, func_only=True)
 

@@ -10,7 +10,12 @@ from support.codex import Codex, Person, asked, calls, shell
 from support.engine import CUT, Body, MockEngine, Writer, chunk, text
 from support.gateway import GatewayUnderTest
 
-from antiphon.http.websocket import GOING_AWAY, Connection, Leave, too_old
+from antiphon.server.routes.websocket import (
+    GOING_AWAY,
+    Connection,
+    Leave,
+    too_old,
+)
 
 pytestmark = pytest.mark.timeout(120, func_only=True)
 

@@ -19,10 +19,10 @@ from conformance.deviations import MEMBER_DEVIATIONS, UNDESCRIBED
 from conformance.members import differences
 from conformance.validators import JSON, Document, Schema, documents
 
-from antiphon.core import sse
+from antiphon.core.events import encode as sse
 from antiphon.errors import ApiError
-from antiphon.http.multipart import FormPart, PartStart
-from antiphon.http.websocket import Connection
+from antiphon.server.multipart import FormPart, PartStart
+from antiphon.server.routes.websocket import Connection
 from antiphon.transport import reads_whole
 from antiphon.wire import UNREADABLE
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from deploy.files import dashboard
-from metrics.table import metrics
+from server.metrics.table import metrics
 
 # Those of Prometheus itself, which each series has.
 TARGET_LABELS = {"job", "instance"}

@@ -32,15 +32,15 @@ from support.commands import ANTIPHON, bare_environment
 from support.engine import MockEngine
 from support.gateway import running_gateway
 
-from antiphon.app import CLOSING_TIME
-from antiphon.background.workers import CLOSING_TIME as WORKERS_CLOSING_TIME
-from antiphon.checked_settings import load_settings
+from antiphon.app.app import CLOSING_TIME
+from antiphon.app.checked_settings import load_settings
 from antiphon.cli.serve import refuse_to_be_open
-from antiphon.http.readiness import DEADLINE
-from antiphon.http.routes import ROUTES
-from antiphon.setting_sources import load
-from antiphon.settings import Settings
-from antiphon.traces.provider import CLOSING_TIME as TRACES_CLOSING_TIME
+from antiphon.gateway.background.workers import CLOSING_TIME as WORKERS_CLOSING_TIME
+from antiphon.server.routes.readiness import DEADLINE
+from antiphon.server.routes.table import ROUTES
+from antiphon.server.traces.provider import CLOSING_TIME as TRACES_CLOSING_TIME
+from antiphon.settings.settings import Settings
+from antiphon.settings.sources import load
 from bench.processes import free_port
 
 # How long a gateway may take to end, at most.

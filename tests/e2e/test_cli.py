@@ -12,9 +12,9 @@ from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine, Refusal
 from support.streams import check_stream, parse
 
-from antiphon import running_gateways
+from antiphon.app import running_gateways
 from antiphon.cli.serve import refuse_to_be_open
-from antiphon.settings import Settings, SettingsError
+from antiphon.settings.settings import Settings, SettingsError
 from bench.processes import free_port
 
 RECORDED = Path(__file__).parents[1] / "golden"

@@ -20,9 +20,9 @@ from support.tiny_model import write_tiny_model
 
 from antiphon.cli.doctor import make_reports
 from antiphon.cli.serve import NoEngine
-from antiphon.core.help import parameters_in_name
-from antiphon.engines.prober import PROBES
-from antiphon.settings import Settings
+from antiphon.core.knowledge.help import parameters_in_name
+from antiphon.engines.probes.prober import PROBES
+from antiphon.settings.settings import Settings
 from bench.processes import free_port
 
 CAPABILITIES = [*(probe.capability for probe in PROBES), "help"]

@@ -13,7 +13,7 @@ from support.ways_in import until
 
 from antiphon.files.library import FileLibrary
 from antiphon.files.limits import FileLimits
-from antiphon.gateway.ids import new_id
+from antiphon.ids import new_id
 from antiphon.store import open_store
 from antiphon.store.sql.operations import Operation, Statement
 from bench.processes import free_port

@@ -11,8 +11,8 @@ from support.gateway import running_gateway, started
 from support.raw_server import raw_server, sized, write_in_pieces
 
 from antiphon.engines.detection import EngineDocuments, detect, find_local_engines, follow
-from antiphon.http.app_keys import GATEWAY
-from antiphon.setting_sources import load
+from antiphon.server.app_keys import GATEWAY
+from antiphon.settings.sources import load
 from bench.processes import free_port
 
 # What each engine answers, reduced to the signs that identify it.

@@ -10,9 +10,9 @@ from msgspec import structs
 from support.engine import MockEngine, Writer, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway, started
 
+from antiphon.app.lifetime import DISCOVERY
 from antiphon.engines.discovery import addresses_of
-from antiphon.lifetime import DISCOVERY
-from antiphon.settings import Settings
+from antiphon.settings.settings import Settings
 
 
 class Names:

@@ -5,8 +5,8 @@ from support.engine import MockEngine, Refusal
 from support.gateway import running_gateway, started
 from support.metrics import scrape
 
-from antiphon.core.dialect import LoadSource
-from antiphon.dialects import LLAMACPP, SGLANG, VLLM
+from antiphon.core.knowledge.dialect import LoadSource
+from antiphon.core.knowledge.dialects import LLAMACPP, SGLANG, VLLM
 from antiphon.engines.load import EngineLoads, LoadReport, read_load
 
 VLLM_METRICS = b"""# HELP vllm:num_requests_running Number of requests in model execution batches.

@@ -11,8 +11,8 @@ from support.engine import Answer as Scripted
 from support.gateway import DEFAULTS, running_gateway, started
 from support.raw_server import CHUNKED, Answer, RawServer, chunked, raw_server, sized
 
-from antiphon.engines.prober import probe
 from antiphon.engines.probes.findings import Finding, Verdict
+from antiphon.engines.probes.prober import probe
 from antiphon.engines.upstream import Engine, EngineOptions
 from antiphon.transport import make_session
 

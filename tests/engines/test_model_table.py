@@ -6,8 +6,8 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from antiphon.core.knowledge import Model
-from antiphon.core.model_names import ModelNames
+from antiphon.core.knowledge.knowledge import Model
+from antiphon.core.knowledge.model_names import ModelNames
 from antiphon.engines.model_table import MOST_NAMES
 from antiphon.engines.pool import Pool
 from antiphon.engines.upstream import Engine

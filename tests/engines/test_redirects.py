@@ -11,7 +11,7 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.raw_server import Answer, RawServer, raw_server, sized
 from support.sockets import connected
 
-from antiphon.dialects import BY_NAME
+from antiphon.core.knowledge.dialects import BY_NAME
 from antiphon.engines.token_counts import count_by_template
 from antiphon.engines.upstream import Engine, EngineOptions
 from antiphon.errors import EngineError

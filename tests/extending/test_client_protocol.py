@@ -7,14 +7,14 @@ from aiohttp import web
 from support.engine import MockEngine, answer, call, chunk
 from support.gateway import CHECKER
 
-from antiphon.app import Extensions, make_app, make_runner
-from antiphon.core.fast_path import AnyEvent, expand
-from antiphon.core.limits import RequestLimits
-from antiphon.gateway.client_protocol import ClientProtocol
-from antiphon.gateway.sinks import EncodedSink
-from antiphon.http.app_keys import GATEWAY, TRANSPORT
-from antiphon.http.middlewares import OWNER
-from antiphon.settings import Settings
+from antiphon.app.app import Extensions, make_app, make_runner
+from antiphon.core.events.plain_deltas import AnyEvent, expand
+from antiphon.core.protocols.client_protocol import ClientProtocol
+from antiphon.core.protocols.responses.limits import RequestLimits
+from antiphon.gateway.runs.sinks import EncodedSink
+from antiphon.server.app_keys import GATEWAY, TRANSPORT
+from antiphon.server.request_state import OWNER
+from antiphon.settings.settings import Settings
 from antiphon.store import open_store
 from antiphon.transport import make_session
 from antiphon.wire import events

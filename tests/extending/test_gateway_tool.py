@@ -9,9 +9,9 @@ from support.gateway import CHECKER, running_gateway
 from support.streams import check_stream, parse
 from support.toy_tool import DICE, Dice
 
-from antiphon.app import Extensions
-from antiphon.core.steps import ToolCall
-from antiphon.core.tools import ToolResult
+from antiphon.app.app import Extensions
+from antiphon.core.exchange.steps import ToolCall
+from antiphon.core.toolbox.tools import ToolResult
 from antiphon.tools.runner import ToolContext
 
 ROLLS = answer(call("roll", '{"sides": 6}', id="a"), call("roll", '{"sides": 20}', id="b", index=1), finish="tool_calls")

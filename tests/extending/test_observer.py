@@ -10,12 +10,17 @@ from support.engine import CUT, MockEngine, Refusal, answer, call, chunk, text
 from support.gateway import CHECKER, running_gateway
 from support.toy_tool import DICE, Dice
 
-from antiphon.app import Extensions
-from antiphon.core.fast_path import AnyEvent, expand
-from antiphon.core.steps import AskReason, ToolCall
-from antiphon.core.tools import ToolResult
+from antiphon.app.app import Extensions
+from antiphon.core.events.plain_deltas import AnyEvent, expand
+from antiphon.core.exchange.steps import AskReason, ToolCall
+from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import ApiError, EngineError
-from antiphon.gateway.observers import Arrival, Observer, Receiver, RunObservers
+from antiphon.gateway.runs.observers import (
+    Arrival,
+    Observer,
+    Receiver,
+    RunObservers,
+)
 from antiphon.tools.runner import ToolContext
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.events import Event, OutputTextDelta

@@ -4,7 +4,7 @@ import pytest
 
 from antiphon.files.library import FileLibrary
 from antiphon.files.limits import FileLimits
-from antiphon.gateway.ids import new_id
+from antiphon.ids import new_id
 from antiphon.store import Store
 
 

@@ -12,9 +12,9 @@ from antiphon.errors import BodyTooLarge, StoreUnavailable
 from antiphon.files.contents import PIECE, FolderWriter
 from antiphon.files.library import FileLibrary
 from antiphon.files.limits import FileLimits
-from antiphon.gateway.ids import new_id
+from antiphon.ids import new_id
 from antiphon.store import Store, open_store
-from antiphon.store.file_records import NEVER, FileRecord
+from antiphon.store.files.records import NEVER, FileRecord
 
 HOUR = 3600
 

@@ -8,10 +8,10 @@ import pytest_asyncio
 from support.office_files import MADE, make_zip
 from support.pdfs import make_pdf, make_scan
 
-from antiphon.core.check_work import CheckOutcome, CheckWork, FileWork
+from antiphon.core.checks.work import CheckOutcome, CheckWork, FileWork
 from antiphon.files.texts import TOO_SLOW, FileTexts, UnreadableFile
-from antiphon.gateway.checker import Checker
-from antiphon.store.file_records import FileRecord
+from antiphon.gateway.runs.checker import Checker
+from antiphon.store.files.records import FileRecord
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from antiphon.core.replay import replay
+from antiphon.core.exchange.replay import replay
 
 HERE = Path(__file__).parent
 

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from support.engine import OWN_FIELDS, objection
 
-from antiphon.core.dialect import Dialect
-from antiphon.core.request import request_to_chat
-from antiphon.core.request_fields import request_to_items
-from antiphon.core.validation import body_to_request
-from antiphon.dialects import BY_NAME, PLAIN
+from antiphon.core.knowledge.dialect import Dialect
+from antiphon.core.knowledge.dialects import BY_NAME, PLAIN
+from antiphon.core.prompt.convert import request_to_chat
+from antiphon.core.protocols.responses.fields import request_to_items
+from antiphon.core.protocols.responses.validation import body_to_request
 
 REQUESTS = sorted((Path(__file__).parent / "codex_requests").glob("*.json"))
 

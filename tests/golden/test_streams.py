@@ -8,9 +8,9 @@ import pytest
 from support.exchanges import FULL_REQUEST
 from support.streams import check_stream, parse
 
-from antiphon.core.answer_reader import AnswerReader
-from antiphon.core.fast_path import AnyEvent
-from antiphon.core.replay import replay
+from antiphon.core.events.plain_deltas import AnyEvent
+from antiphon.core.exchange.replay import replay
+from antiphon.core.items.answer_reader import AnswerReader
 
 STREAMS = Path(__file__).parent / "streams"
 RECORDED = sorted(STREAMS.glob("*.sse"))

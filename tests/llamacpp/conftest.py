@@ -12,8 +12,8 @@ from support.parser_templates import WITH_PARSERS
 from support.template_battery import CONTEXT
 from support.tiny_model import write_tiny_model
 
-from antiphon.embedded.gguf_header import read_header
-from antiphon.embedded.templates import template_for
+from antiphon.engines.embedded.gguf_header import read_header
+from antiphon.engines.embedded.templates import template_for
 
 
 @pytest.fixture(scope="session")

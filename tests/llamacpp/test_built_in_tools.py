@@ -7,8 +7,8 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from antiphon.core.call_schema import functions_to_response_format
-from antiphon.core.tools import tools_to_box
+from antiphon.core.checks.call_schema import functions_to_response_format
+from antiphon.core.toolbox.tools import tools_to_box
 
 ATTEMPTS = 12
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from antiphon.core.gbnf import schema_to_gbnf
+from antiphon.core.checks.gbnf import schema_to_gbnf
 
 NODE = {
     "type": "object",

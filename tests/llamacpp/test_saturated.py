@@ -11,11 +11,11 @@ from support.llamacpp import running_llamacpp
 from support.templates import THINKING, THINKING_WITH_TOOLS
 from support.tiny_model import write_tiny_model
 
-from antiphon.app import Extensions
-from antiphon.core.request import chat_to_bytes
-from antiphon.engines.examiner import ProbeTimes
-from antiphon.gateway.observers import Observer
-from antiphon.intervals import Intervals
+from antiphon.app.app import Extensions
+from antiphon.app.intervals import Intervals
+from antiphon.core.prompt.convert import chat_to_bytes
+from antiphon.engines.probes.examiner import ProbeTimes
+from antiphon.gateway.runs.observers import Observer
 from antiphon.wire.chat import ChatRequest
 
 CLIENTS = 4

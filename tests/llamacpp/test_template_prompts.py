@@ -13,8 +13,8 @@ from support.battery_templates import Subject
 from support.gateway import GatewayUnderTest
 from support.template_battery import TOOLS, assistant, output, thought, user
 
-from antiphon.core.dialect import Dialect
-from antiphon.core.request import request_to_chat
+from antiphon.core.knowledge.dialect import Dialect
+from antiphon.core.prompt.convert import request_to_chat
 from antiphon.wire.responses import CreateResponse
 
 Body = dict[str, Any]

@@ -27,7 +27,7 @@ def wheel_of(folder: Path, *names: str) -> Path:
 
 def test_the_sources_have_data_beside_the_modules() -> None:
     files = source_files()
-    assert {"antiphon/__init__.py", "antiphon/py.typed", "antiphon/embedded/chatml_tools.jinja"} <= files
+    assert {"antiphon/__init__.py", "antiphon/py.typed", "antiphon/engines/embedded/chatml_tools.jinja"} <= files
     assert not any("__pycache__" in file for file in files)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.http.routes import ROUTES
+from antiphon.server.routes.table import ROUTES
 from soak.mixed.__main__ import faults, soak
 from soak.mixed.requests import LEFT_OUT, SOCKET, Request, Requests
 from soak.page import MIXED_TITLE, Mixed, mixed_section, with_section

@@ -7,11 +7,11 @@ from typing import TypeVar
 import pytest
 from support.stores import BEGINNING, Clock, queued, record
 
-from antiphon.store.opened_files import files_in_memory
+from antiphon.store.files.opened_files import files_in_memory
 from antiphon.store.sql.operations import Operation, Statement
 from antiphon.store.sql.recent_chains import Chain, RecentChains
 from antiphon.store.sql.store import SqlStore
-from antiphon.store.sqlite import SqliteDatabase, open_sqlite
+from antiphon.store.sqlite.database import SqliteDatabase, open_sqlite
 from antiphon.store.wakeups import Wakeups
 
 T = TypeVar("T")

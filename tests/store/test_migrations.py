@@ -25,12 +25,17 @@ from support.postgres import PostgresServer
 from support.stores import Clock, record
 
 from antiphon.store import CannotOpen, Store, open_store
-from antiphon.store.opened_files import files_in_memory
-from antiphon.store.postgres import SCHEMA, Timeouts, open_postgres, session_of
+from antiphon.store.files.opened_files import files_in_memory
+from antiphon.store.postgres.postgres import (
+    SCHEMA,
+    Timeouts,
+    open_postgres,
+    session_of,
+)
 from antiphon.store.records import Conversation, Event, Item, Record
 from antiphon.store.sql.schema import BREAKS_OLDER, MIGRATIONS
 from antiphon.store.sql.store import SqlStore
-from antiphon.store.sqlite import open_sqlite
+from antiphon.store.sqlite.database import open_sqlite
 from antiphon.store.wakeups import Wakeups
 
 VERSIONS = range(1, len(MIGRATIONS) + 1)

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.dialect import Dialect
-from antiphon.core.request import Conversion, request_to_chat
-from antiphon.core.request_fields import request_to_items
-from antiphon.core.validation import body_to_request
-from antiphon.dialects import PLAIN
+from antiphon.core.knowledge.dialect import Dialect
+from antiphon.core.knowledge.dialects import PLAIN
+from antiphon.core.prompt.convert import Conversion, request_to_chat
+from antiphon.core.protocols.responses.fields import request_to_items
+from antiphon.core.protocols.responses.validation import body_to_request
 from antiphon.errors import InvalidRequest
 
 

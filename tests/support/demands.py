@@ -5,7 +5,7 @@ from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
-from antiphon.core.dialect import Dialect
+from antiphon.core.knowledge.dialect import Dialect
 
 Message = dict[str, Any]
 Messages = list[Message]

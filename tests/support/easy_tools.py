@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from antiphon.core.easier_tools.adaptations import ADAPTATIONS
-from antiphon.core.easier_tools.file_commands import REPLACE
-from antiphon.core.help import Help
-from antiphon.core.knowledge import EngineKnowledge, Model
-from antiphon.core.request import Conversion, request_to_chat
-from antiphon.core.request_fields import request_to_items
-from antiphon.core.validation import body_to_request
-from antiphon.dialects import PLAIN
+from antiphon.core.knowledge.dialects import PLAIN
+from antiphon.core.knowledge.help import Help
+from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
+from antiphon.core.prompt.convert import Conversion, request_to_chat
+from antiphon.core.protocols.responses.fields import request_to_items
+from antiphon.core.protocols.responses.validation import body_to_request
+from antiphon.core.toolbox.easier_tools.adaptations import ADAPTATIONS
+from antiphon.core.toolbox.easier_tools.file_commands import REPLACE
 from antiphon.wire.chat import ChatCall
 from support.codex_tools import APPLY_PATCH, EXEC_COMMAND, WRITE_STDIN
 from support.engine import answer, objection

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy
 
-from antiphon.vector_stores.embeddings import normalized
-from antiphon.vector_stores.vectors import Floats
+from antiphon.files.vector_stores.search.embeddings import normalized
+from antiphon.files.vector_stores.search.vectors import Floats
 
 SUBJECTS: Mapping[str, str] = {
     "animals": "cat kitten feline dog puppy animal",

@@ -6,17 +6,23 @@ from typing import Any
 
 import msgspec
 
-from antiphon.core.check_work import run_check
-from antiphon.core.deltas import Delta
-from antiphon.core.dialect import Dialect
-from antiphon.core.environment import Environment
-from antiphon.core.exchange import Exchange
-from antiphon.core.fast_path import AnyEvent
-from antiphon.core.knowledge import EngineKnowledge
-from antiphon.core.sse import SseEncoder
-from antiphon.core.steps import Ask, Check
-from antiphon.core.sync_run import ListServer, RunTool, no_servers, no_tools, run_exchange
-from antiphon.dialects import PLAIN
+from antiphon.core.checks.work import run_check
+from antiphon.core.events.deltas import Delta
+from antiphon.core.events.encode import SseEncoder
+from antiphon.core.events.plain_deltas import AnyEvent
+from antiphon.core.exchange.environment import Environment
+from antiphon.core.exchange.exchange import Exchange
+from antiphon.core.exchange.steps import Ask, Check
+from antiphon.core.exchange.sync_run import (
+    ListServer,
+    RunTool,
+    no_servers,
+    no_tools,
+    run_exchange,
+)
+from antiphon.core.knowledge.dialect import Dialect
+from antiphon.core.knowledge.dialects import PLAIN
+from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.errors import ApiError
 from antiphon.wire.responses import CreateResponse
 from support.streams import check_stream, parse

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from antiphon.app import Extensions
+from antiphon.app.app import Extensions
 from antiphon.errors import ApiError, NotFound
+from antiphon.files.vector_stores.search.found import SearchOptions, SearchRow
 from antiphon.tools.file_search.backends import StoreBackend
 from antiphon.tools.file_search.runner import FileSearchRunner
-from antiphon.vector_stores.found import SearchOptions, SearchRow
 from support.engine import MockEngine
 from support.gateway import CHECKER, GatewayUnderTest, running_gateway
 

@@ -10,21 +10,26 @@ import aiohttp.web
 import msgspec
 from conformance.recorder import recorded
 
-from antiphon.app import Extensions, WorkerPart, make_app, make_runner
-from antiphon.container_settings import ContainerSettings
-from antiphon.embedded.process import EngineProcess
-from antiphon.embedded.shared import SharedEngineProcess
-from antiphon.gateway.checker import Checker
-from antiphon.http.app_keys import GATEWAY
-from antiphon.http.websocket import CONNECTIONS
-from antiphon.intervals import DEFAULT_INTERVALS, Intervals
-from antiphon.lifetime import EXAMINER
-from antiphon.reload import Reloader
-from antiphon.settings import Settings
+from antiphon.app.app import (
+    Extensions,
+    WorkerPart,
+    make_app,
+    make_runner,
+)
+from antiphon.app.intervals import DEFAULT_INTERVALS, Intervals
+from antiphon.app.lifetime import EXAMINER
+from antiphon.app.processes.listening import bind_private
+from antiphon.app.reload import Reloader
+from antiphon.engines.embedded.process import EngineProcess
+from antiphon.engines.embedded.shared import SharedEngineProcess
+from antiphon.gateway.runs.checker import Checker
+from antiphon.server.app_keys import GATEWAY
+from antiphon.server.routes.websocket import CONNECTIONS
+from antiphon.settings.container_settings import ContainerSettings
+from antiphon.settings.settings import Settings
 from antiphon.store import Store, open_store
 from antiphon.store.wakeups import POLL_SECONDS
 from antiphon.transport import make_session
-from antiphon.worker_processes.listening import bind_private
 from support.engine import OWN_FIELDS, Answer, MockEngine
 from support.streams import check_response, check_stream, parse
 

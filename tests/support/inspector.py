@@ -3,8 +3,8 @@
 import gc
 from typing import Any
 
-from antiphon.gateway.run import ResponseRun
-from antiphon.settings import Settings
+from antiphon.gateway.runs.run import ResponseRun
+from antiphon.settings.settings import Settings
 from support.engine import MockEngine
 from support.gateway import DEFAULTS, GatewayUnderTest
 

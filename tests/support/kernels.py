@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from antiphon.app import Extensions
-from antiphon.container_settings import ContainerSettings
+from antiphon.app.app import Extensions
 from antiphon.sandbox.results import KernelRun, ShellRun
+from antiphon.settings.container_settings import ContainerSettings
 from support.engine import MockEngine
 from support.gateway import CHECKER, GatewayUnderTest, running_gateway
 

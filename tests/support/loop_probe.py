@@ -15,11 +15,11 @@ from typing import Any
 
 import aiohttp.web
 
-from antiphon.app import Extensions, make_app, make_runner
-from antiphon.containers.kernels import Kernels
-from antiphon.garbage import collect_less
-from antiphon.gateway.checker import Checker
-from antiphon.settings import Settings
+from antiphon.app.app import Extensions, make_app, make_runner
+from antiphon.app.garbage import collect_less
+from antiphon.gateway.runs.checker import Checker
+from antiphon.sandbox.containers.kernels import Kernels
+from antiphon.settings.settings import Settings
 from antiphon.store import open_store
 from antiphon.transport import make_session
 from support.gateway import DEFAULTS

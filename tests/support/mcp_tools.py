@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from antiphon.core.mcp.mcp_tools import McpTools
-from antiphon.core.mcp.servers import Listing, McpListError, McpServer
-from antiphon.core.steps import ToolCall
-from antiphon.core.tools import ToolResult
+from antiphon.core.exchange.steps import ToolCall
+from antiphon.core.hosted.mcp.tools import McpTools
+from antiphon.core.toolbox.servers import Listing, McpListError, McpServer
+from antiphon.core.toolbox.tools import ToolResult
 from antiphon.tools.runner import ToolContext
 from antiphon.wire.hosted_items import McpTool
 from support.exchanges import Event, Recorder, ScriptedAnswer, run_answers

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from antiphon.cli import main
-from antiphon.embedded.named_models import BY_NAME
+from antiphon.engines.embedded.named_models import BY_NAME
 from support.model_sources import HUB, a_model, packages
 
 if __name__ == "__main__":

@@ -6,14 +6,20 @@ from typing import Any
 
 import msgspec
 
-from antiphon.core.dialect import Dialect
-from antiphon.core.fast_path import AnyEvent
-from antiphon.core.knowledge import EngineKnowledge
-from antiphon.core.recording import Recording
-from antiphon.core.steps import Ask
-from antiphon.core.sync_run import ListServer, RunTool, no_servers, no_tools, run_exchange
-from antiphon.core.validation import body_to_request
-from antiphon.dialects import PLAIN
+from antiphon.core.events.plain_deltas import AnyEvent
+from antiphon.core.exchange.steps import Ask
+from antiphon.core.exchange.sync_run import (
+    ListServer,
+    RunTool,
+    no_servers,
+    no_tools,
+    run_exchange,
+)
+from antiphon.core.knowledge.dialect import Dialect
+from antiphon.core.knowledge.dialects import PLAIN
+from antiphon.core.knowledge.knowledge import EngineKnowledge
+from antiphon.core.protocols.responses.validation import body_to_request
+from antiphon.core.recording.recording import Recording
 from antiphon.errors import ApiError
 from support.exchanges import ScriptedAnswer, make_environment
 

@@ -12,8 +12,15 @@ from typing import NamedTuple
 
 import typer.main
 
-from antiphon import container_settings, file_settings, mcp_settings, settings, tool_settings, vector_store_settings
 from antiphon.cli.commands import app
+from antiphon.settings import (
+    container_settings,
+    file_settings,
+    mcp_settings,
+    settings,
+    tool_settings,
+    vector_store_settings,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 

@@ -7,7 +7,7 @@ import asyncpg
 import msgspec
 
 from antiphon.store import Store
-from antiphon.store.memory import MemoryStore
+from antiphon.store.memory.store import MemoryStore
 from antiphon.store.records import Conversation, Event, Item, Record
 from antiphon.store.sql import responses
 from antiphon.store.sql.operations import Operation, Row, Statement, placeholders

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from antiphon.core.text_calls.forms import FORMS
+from antiphon.core.stream.text_calls.forms import FORMS
 
 PAGE = Path(__file__).parents[2] / "docs" / "text_calls.md"
 

@@ -10,7 +10,7 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
-from antiphon.embedded.named_models import BY_NAME, TOY
+from antiphon.engines.embedded.named_models import BY_NAME, TOY
 
 WIDTH, HEADS, INNER = 32, 2, 64
 

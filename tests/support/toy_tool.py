@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from antiphon.core.calls import FunctionForm
-from antiphon.core.draft import ChatDraft
-from antiphon.core.mcp.errors import error_to_text
-from antiphon.core.mcp.forms import McpForm
-from antiphon.core.steps import ToolCall
-from antiphon.core.tools import Native, Toolbox, ToolResult
+from antiphon.core.exchange.steps import ToolCall
+from antiphon.core.hosted.mcp.errors import error_to_text
+from antiphon.core.hosted.mcp.forms import McpForm
+from antiphon.core.items.calls import FunctionForm
+from antiphon.core.prompt.draft import ChatDraft
+from antiphon.core.toolbox.tools import Native, Toolbox, ToolResult
 from antiphon.tools.runner import ToolContext
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.events import CallEvent, Event

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.files.texts import UnreadableFile
-from antiphon.gateway.ids import new_id
+from antiphon.files.vector_stores.attempts import IndexerOptions, IndexerParts
+from antiphon.files.vector_stores.indexer import Indexer
+from antiphon.files.vector_stores.limits import VectorStoreLimits
+from antiphon.files.vector_stores.search.found import Found, Wanted
+from antiphon.files.vector_stores.store_files import StoreFiles
+from antiphon.files.vector_stores.vector_stores import VectorStores
+from antiphon.ids import new_id
 from antiphon.store import Store
-from antiphon.store.file_records import FileRecord
 from antiphon.store.file_store import FileStore
-from antiphon.vector_stores.attempts import IndexerOptions, IndexerParts
-from antiphon.vector_stores.found import Found, Wanted
-from antiphon.vector_stores.indexer import Indexer
-from antiphon.vector_stores.limits import VectorStoreLimits
-from antiphon.vector_stores.store_files import StoreFiles
-from antiphon.vector_stores.vector_stores import VectorStores
+from antiphon.store.files.records import FileRecord
 
 
 class SimpleFiles:

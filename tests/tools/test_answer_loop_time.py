@@ -23,10 +23,15 @@ from support.loop_probe import ATTEMPTS, BUDGET, MeasuredGateway, measured_gatew
 from support.search_services import SearchServices
 from support.web_site import WebSite, article
 
-from antiphon.container_settings import ContainerSettings
-from antiphon.mcp_settings import McpServerSettings, McpSettings
 from antiphon.sandbox.results import KernelRun
-from antiphon.tool_settings import FileSearchSettings, ImageGenerationSettings, ToolSettings, WebSearchSettings
+from antiphon.settings.container_settings import ContainerSettings
+from antiphon.settings.mcp_settings import McpServerSettings, McpSettings
+from antiphon.settings.tool_settings import (
+    FileSearchSettings,
+    ImageGenerationSettings,
+    ToolSettings,
+    WebSearchSettings,
+)
 
 Body = dict[str, Any]
 

@@ -15,12 +15,12 @@ from support.streams import TERMINAL, check_stream, parse
 from support.toy_tool import DICE, KnownDice, known_dice_to_chat
 from support.ways_in import left, until
 
-from antiphon.app import Extensions
-from antiphon.core.input_items import CONVERTERS
-from antiphon.core.steps import ToolCall
-from antiphon.core.tools import ToolResult
-from antiphon.gateway.admission import EngineSeat
-from antiphon.gateway.large_requests import LARGE_BODY
+from antiphon.app.app import Extensions
+from antiphon.core.exchange.steps import ToolCall
+from antiphon.core.prompt.input_items import CONVERTERS
+from antiphon.core.toolbox.tools import ToolResult
+from antiphon.gateway.limits.admission import EngineSeat
+from antiphon.gateway.limits.large_requests import LARGE_BODY
 from antiphon.tools.runner import ToolContext, ToolRunner
 
 pytestmark = pytest.mark.timeout(30)

@@ -15,10 +15,10 @@ from support.mcp_tools import LISTS, WEATHER, FakeServers, kinds
 from support.sockets import connected
 from support.streams import check_stream
 
-from antiphon.app import Extensions
-from antiphon.core.mcp.servers import Listing, McpListError, McpServer
-from antiphon.core.steps import ToolCall
-from antiphon.core.tools import ToolResult
+from antiphon.app.app import Extensions
+from antiphon.core.exchange.steps import ToolCall
+from antiphon.core.toolbox.servers import Listing, McpListError, McpServer
+from antiphon.core.toolbox.tools import ToolResult
 from antiphon.store import open_store
 from antiphon.tools.runner import ToolContext
 from antiphon.wire.hosted_items import McpProtocolError

@@ -14,8 +14,8 @@ from transcripts.differences import Body
 from transcripts.normal_forms import Normaliser
 from transcripts.transcript import RecordedEngine, Transcript
 
-from antiphon.core.dialect import Dialect
-from antiphon.embedded.process import EngineProcess, ModelOptions
+from antiphon.core.knowledge.dialect import Dialect
+from antiphon.engines.embedded.process import EngineProcess, ModelOptions
 
 # What the gateway of a recording and that of its replay have in common.
 SETTINGS: dict[str, Any] = {"help": "auto", "heartbeat": 3600.0}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from antiphon.settings import TransportName
+from antiphon.settings.settings import TransportName
 from antiphon.transport import Transport, choose
 
 

@@ -10,7 +10,7 @@ import pytest
 from support.raw_server import CHUNKED, RawServer, chunked, raw_server, read_by_others, sized, write_in_pieces
 from support.raw_server import Answer as Answering
 
-from antiphon.settings import TransportName
+from antiphon.settings.settings import TransportName
 from antiphon.transport import Answer, EndpointOptions, Transport, choose, make_session
 
 PIECES = [b'data: {"piece": %d}\n\n' % number for number in range(30)]

@@ -5,8 +5,8 @@ import logging
 import aiohttp
 import pytest
 
-from antiphon.setting_sources import load
-from antiphon.settings import Settings, SettingsError
+from antiphon.settings.settings import Settings, SettingsError
+from antiphon.settings.sources import load
 from antiphon.transport import choose, make_session, transport_of
 from antiphon.transport.internals import find_missing
 

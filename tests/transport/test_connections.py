@@ -10,7 +10,7 @@ from support.engine import MockEngine, Writer, chunk, text
 from support.gateway import running_gateway
 from support.raw_client import dialled, get, post
 
-from antiphon.settings import TransportName
+from antiphon.settings.settings import TransportName
 from antiphon.transport.connections import Connection
 
 pytestmark = pytest.mark.timeout(60)

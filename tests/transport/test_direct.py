@@ -13,8 +13,8 @@ from support.engine import MockEngine, Refusal, Writer, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.raw_client import RawAnswer, RawClient, dialled, get, post
 
-from antiphon.app import CONNECTION_OPTIONS
-from antiphon.gateway.run import ResponseRun
+from antiphon.app.app import CONNECTION_OPTIONS
+from antiphon.gateway.runs.run import ResponseRun
 from antiphon.transport import ConnectionOptions, reads_whole
 from antiphon.transport.fast.direct import MOST_AHEAD, DirectConnection, DirectServer
 

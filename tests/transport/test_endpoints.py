@@ -18,7 +18,7 @@ from support.raw_server import CHUNKED, RawServer, chunked, raw_server, read_by_
 from support.raw_server import Answer as Writes
 
 from antiphon.engines.upstream import connection_to_error
-from antiphon.settings import TransportName
+from antiphon.settings.settings import TransportName
 from antiphon.transport import Answer, Endpoint, EndpointOptions, Stale, choose, make_session
 from antiphon.transport.fast import client as fast_client
 from antiphon.transport.fast.client import FastEndpoint

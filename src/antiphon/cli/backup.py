@@ -9,12 +9,12 @@ from pathlib import Path
 
 from antiphon.files.contents import FOLDER as CONTENTS
 from antiphon.files.contents import UNFINISHED
-from antiphon.gateway.seal import KEY_FILE
-from antiphon.settings import Settings, data_directory
+from antiphon.gateway.state.seal import KEY_FILE
+from antiphon.settings.settings import Settings, data_directory
 from antiphon.store import POSTGRES, default_url
-from antiphon.store.opened_files import DATABASE as FILE_DATABASE
-from antiphon.store.opened_files import FILES_SUFFIX
-from antiphon.store.postgres_address import without_password
+from antiphon.store.files.opened_files import DATABASE as FILE_DATABASE
+from antiphon.store.files.opened_files import FILES_SUFFIX
+from antiphon.store.postgres.postgres_address import without_password
 
 DATABASE_FILE = "responses.db"
 DUMP_FILE = "antiphon.dump"

@@ -10,13 +10,13 @@ from aiohttp import web
 from msgspec import Struct
 
 from antiphon import __version__
-from antiphon.core.help import HelpSetting
-from antiphon.core.knowledge import Model
+from antiphon.app.lifetime import EXAMINER
+from antiphon.app.running_gateways import local_url
+from antiphon.core.knowledge.help import HelpSetting
+from antiphon.core.knowledge.knowledge import Model
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL
 from antiphon.engines.upstream import Engine
-from antiphon.http.app_keys import GATEWAY
-from antiphon.lifetime import EXAMINER
-from antiphon.running_gateways import local_url
+from antiphon.server.app_keys import GATEWAY
 
 MAX_MODELS_SHOWN = 10
 ANY_NAME = "any model that a request names (the engine lists none)"

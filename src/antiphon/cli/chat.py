@@ -10,7 +10,7 @@ import typer
 
 from antiphon.cli.gateway_client import GatewayClient, GatewayFailed, choose_gateway, key_for
 from antiphon.cli.gateway_readiness import when_ready
-from antiphon.settings import Settings
+from antiphon.settings.settings import Settings
 
 PROMPT = "> "
 HEADER = "{model} at {url}. Ctrl-C stops an answer, Ctrl-D ends."

@@ -11,13 +11,13 @@ import typer
 
 from antiphon import __version__
 from antiphon.cli import options
-from antiphon.cli.codex_arguments import split_arguments
+from antiphon.cli.codex.arguments import split_arguments
 from antiphon.cli.option_values import Command, Group
-from antiphon.setting_errors import SettingsError
+from antiphon.settings.errors import SettingsError
 
 if TYPE_CHECKING:
-    from antiphon.core.rerun import Rerun
-    from antiphon.settings import Settings
+    from antiphon.core.recording.rerun import Rerun
+    from antiphon.settings.settings import Settings
 
 # What a command needs is imported when it runs: with all of them, `antiphon --version` would take a second.
 
@@ -45,8 +45,8 @@ def _fail(message: str) -> NoReturn:
 
 
 def _load(flags: dict[str, Any], config: Path | None) -> "Settings":
-    from antiphon.checked_settings import load_settings
-    from antiphon.setting_sources import unknown_variables
+    from antiphon.app.checked_settings import load_settings
+    from antiphon.settings.sources import unknown_variables
 
     for unknown in unknown_variables():
         typer.echo(f"antiphon: {unknown}", err=True)
@@ -102,13 +102,13 @@ def serve(
     """Serve the Responses API, as `antiphon` alone does. Each flag can also be set as ANTIPHON_… in the environment or as a key
     in antiphon.toml."""
     with _without_gc():
-        from antiphon.checked_settings import load_settings
+        from antiphon.app.checked_settings import load_settings
+        from antiphon.app.processes import CannotServe
         from antiphon.cli.serve import NoEngine, serve_forever
         from antiphon.cli.taken_port import CannotListen
         from antiphon.cli.worker_count import worker_count
-        from antiphon.embedded import CannotEmbed
+        from antiphon.engines.embedded import CannotEmbed
         from antiphon.store import CannotOpen
-        from antiphon.worker_processes import CannotServe
 
     flags: dict[str, Any] = {
         "host": host,
@@ -184,8 +184,8 @@ def codex(
 ) -> None:
     """Run Codex on the gateway, which is started if it does not run. All other arguments, and --config KEY=VALUE, are passed to
     Codex; so is everything after --."""
-    from antiphon.cli.codex import Choice, print_configuration, run_codex
-    from antiphon.cli.codex_gateway import CannotStart
+    from antiphon.cli.codex.command import Choice, print_configuration, run_codex
+    from antiphon.cli.codex.gateway import CannotStart
 
     choice = Choice(arguments=context.args, full=full, anyway=anyway, url=url, file=config)
     chosen = _load({}, config)
@@ -325,7 +325,7 @@ def pull(
 ) -> None:
     """Download a model for the embedded engine ahead of time, and print its path. An interrupted download is continued."""
     from antiphon.cli.models import run_pull
-    from antiphon.embedded import CannotEmbed
+    from antiphon.engines.embedded import CannotEmbed
 
     try:
         typer.echo(run_pull(_load({}, config), model))
@@ -378,9 +378,9 @@ def replay(
     dialect: Annotated[str | None, typer.Option(help="Accepted for clarity: a stream needs no dialect.")] = None,
 ) -> None:
     """Show the Responses events that a recording becomes: the same that the client got."""
-    from antiphon.core.recording_file import is_recording
-    from antiphon.core.replay import replay as replay_stream
-    from antiphon.dialects import BY_NAME
+    from antiphon.core.exchange.replay import replay as replay_stream
+    from antiphon.core.knowledge.dialects import BY_NAME
+    from antiphon.core.recording.file import is_recording
 
     if dialect is not None and dialect not in BY_NAME:
         _fail(f"unknown dialect {dialect!r}; there are {', '.join(BY_NAME)}")
@@ -392,9 +392,9 @@ def replay(
 
 
 def _rerun(data: bytes) -> None:
-    from antiphon.core.recording_file import NotARecording, file_to_recording
-    from antiphon.core.replay import to_stream
-    from antiphon.core.rerun import run_again
+    from antiphon.core.exchange.replay import to_stream
+    from antiphon.core.recording.file import NotARecording, file_to_recording
+    from antiphon.core.recording.rerun import run_again
 
     try:
         rerun = run_again(file_to_recording(data))

@@ -11,17 +11,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from antiphon.app.part_options import engine_options
 from antiphon.cli.gateway_knowledge import GatewayKnowledge, KnownEngine, ask_gateway
 from antiphon.cli.serve import no_engine_found
-from antiphon.core.help import HelpSetting, size
-from antiphon.core.knowledge import EngineKnowledge
-from antiphon.core.model_names import ModelNames
+from antiphon.core.knowledge.help import HelpSetting, size
+from antiphon.core.knowledge.knowledge import EngineKnowledge
+from antiphon.core.knowledge.model_names import ModelNames
 from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
-from antiphon.engines.prober import learned, probe, teach
 from antiphon.engines.probes.findings import Finding, Verdict
+from antiphon.engines.probes.prober import learned, probe, teach
 from antiphon.engines.upstream import Engine
-from antiphon.part_options import engine_options
-from antiphon.settings import Settings
+from antiphon.settings.settings import Settings
 from antiphon.transport import make_session
 
 STYLES = {

@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 import msgspec
 import typer
 
-from antiphon.cli.codex_config import KEY_VARIABLE
-from antiphon.client_keys import HASHED, plain_key
-from antiphon.core.sse import FrameReader
-from antiphon.running_gateways import find, local_url
-from antiphon.setting_errors import wrong_address
-from antiphon.settings import Settings, SettingsError
+from antiphon.app.running_gateways import find, local_url
+from antiphon.cli.codex.config import KEY_VARIABLE
+from antiphon.core.events.encode import FrameReader
+from antiphon.settings.errors import wrong_address
+from antiphon.settings.keys import HASHED, plain_key
+from antiphon.settings.settings import Settings, SettingsError
 from antiphon.wire import UNREADABLE
 
 NONE_RUNS = "no gateway is running. Start one with `antiphon`, and run this again; or name one with --url."

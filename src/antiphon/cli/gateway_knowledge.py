@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from antiphon.cli.gateway_client import GatewayClient, GatewayFailed, choose_gateway, key_for
-from antiphon.settings import Settings
+from antiphon.settings.settings import Settings
 
 
 class KnownModel(NamedTuple):

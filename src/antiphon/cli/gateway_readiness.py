@@ -12,8 +12,8 @@ import typer
 from msgspec import Struct
 
 from antiphon.cli.gateway_client import GatewayClient, GatewayFailed
-from antiphon.core.loading import Loading
-from antiphon.embedded.progress import Milestones, amount
+from antiphon.core.knowledge.loading import Loading
+from antiphon.engines.embedded.progress import Milestones, amount
 
 T = TypeVar("T")
 

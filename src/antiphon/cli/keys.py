@@ -1,7 +1,7 @@
 """`antiphon key new`: a new key, and the line of the configuration file that lets it in."""
 
-from antiphon.client_keys import check_name, new_key, to_hashed
-from antiphon.settings import Settings
+from antiphon.settings.keys import check_name, new_key, to_hashed
+from antiphon.settings.settings import Settings
 
 NEW = """The key of {name}, which is shown only now:
 

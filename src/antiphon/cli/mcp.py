@@ -9,9 +9,9 @@ import msgspec
 import typer
 from msgspec import Struct, field
 
+from antiphon.app.mcp_servers import mcp_limits, operator_servers
 from antiphon.log_lines import printable
-from antiphon.mcp_servers import mcp_limits, operator_servers
-from antiphon.settings import Settings
+from antiphon.settings.settings import Settings
 from antiphon.tools.mcp.definitions import HttpServer, OperatorServer, StdioServer
 from antiphon.tools.mcp.failures import McpFailure, McpNotInstalled
 from antiphon.tools.mcp.results import result_to_tool_result, to_tools

@@ -12,14 +12,20 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 
-from antiphon.core.quantities import counted
-from antiphon.embedded.machine_memory import machine_memory
-from antiphon.embedded.model_choice import Machine
-from antiphon.embedded.named_models import BY_NAME, MAX_DEFAULT_CONTEXT, MODELS, TOY, NamedModel
-from antiphon.embedded.progress import print_progress
-from antiphon.embedded.pulled_models import pulled_file
-from antiphon.embedded.weights import find_weights
-from antiphon.settings import Settings, models_directory
+from antiphon.engines.embedded.machine_memory import machine_memory
+from antiphon.engines.embedded.model_choice import Machine
+from antiphon.engines.embedded.named_models import (
+    BY_NAME,
+    MAX_DEFAULT_CONTEXT,
+    MODELS,
+    TOY,
+    NamedModel,
+)
+from antiphon.engines.embedded.progress import print_progress
+from antiphon.engines.embedded.pulled_models import pulled_file
+from antiphon.engines.embedded.weights import find_weights
+from antiphon.quantities import counted
+from antiphon.settings.settings import Settings, models_directory
 
 BETTER_MODEL = "{name} is a toy. For a model that does real work: antiphon pull {better} ({size}), then start again."
 RECOMMENDED = "Recommended for this machine: {what}, because {why}."

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from antiphon.dialects import BY_NAME
+from antiphon.core.knowledge.dialects import BY_NAME
 
 CHAT_TEMPLATE_HELP = "File with the chat template of engines that do not show it: a .jinja file or a tokenizer_config.json."
 

@@ -10,10 +10,10 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
+from antiphon.app.running_gateways import find
 from antiphon.cli.gateway_client import NONE_RUNS, GatewayClient, GatewayFailed, choose_gateway, key_for
 from antiphon.log_lines import printable
-from antiphon.running_gateways import find
-from antiphon.settings import Settings
+from antiphon.settings.settings import Settings
 
 # Seconds between two looks.
 INTERVAL = 1.0

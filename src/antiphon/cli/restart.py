@@ -5,11 +5,11 @@ from urllib.parse import urlsplit
 
 import typer
 
+from antiphon.app.processes.control import CannotControl, restart
+from antiphon.app.running_gateways import RunningGateway, find
 from antiphon.cli.gateway_client import SEVERAL as CHOSEN
 from antiphon.cli.gateway_client import GatewayFailed
-from antiphon.running_gateways import RunningGateway, find
-from antiphon.settings import Settings
-from antiphon.worker_processes.control import CannotControl, restart
+from antiphon.settings.settings import Settings
 
 NONE = "no gateway of this user runs here"
 NOT_HERE = "no gateway of this user runs at {url}"

@@ -12,29 +12,35 @@ import msgspec
 import typer
 from aiohttp import web
 
-from antiphon import __version__, logs, running_gateways
-from antiphon.app import make_app, make_runner
+from antiphon import __version__, logs
+from antiphon.app import running_gateways
+from antiphon.app.app import make_app, make_runner
+from antiphon.app.event_loop import loop_factory
+from antiphon.app.garbage import collect_less, return_memory
+from antiphon.app.reload import Reloader
 from antiphon.cli.banner import Address, Banner
-from antiphon.cli.event_loop import loop_factory
 from antiphon.cli.hangup import reload_at_hangup
 from antiphon.cli.stop_signals import end_at_once, stop_signals
 from antiphon.cli.taken_port import cannot_listen
-from antiphon.client_keys import is_loopback, needs_key
-from antiphon.embedded import CannotEmbed
 from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
+from antiphon.engines.embedded import CannotEmbed
 from antiphon.extras import install_command
-from antiphon.garbage import collect_less, return_memory
-from antiphon.http.app_keys import GATEWAY
-from antiphon.http.inspector import INSPECTOR
-from antiphon.http.passed_through import OPEN_ANSWERS
-from antiphon.reload import Reloader
-from antiphon.settings import Settings, SettingsError, data_directory, models_directory
+from antiphon.server.app_keys import GATEWAY
+from antiphon.server.routes.inspector import INSPECTOR
+from antiphon.server.routes.passed_through import OPEN_ANSWERS
+from antiphon.settings.keys import is_loopback, needs_key
+from antiphon.settings.settings import (
+    Settings,
+    SettingsError,
+    data_directory,
+    models_directory,
+)
 from antiphon.store import default_url, open_store
 from antiphon.transport import BACKLOG, make_session
 
 if TYPE_CHECKING:
-    from antiphon.embedded.process import EngineProcess, ModelOptions
-    from antiphon.embedded.shared import SharedEngineProcess
+    from antiphon.engines.embedded.process import EngineProcess, ModelOptions
+    from antiphon.engines.embedded.shared import SharedEngineProcess
 
 
 class NoEngine(Exception):
@@ -141,7 +147,7 @@ async def choose_engines(
 
 
 def model_options(settings: Settings) -> "ModelOptions":
-    from antiphon.embedded.process import ModelOptions
+    from antiphon.engines.embedded.process import ModelOptions
 
     return ModelOptions(
         folder=models_directory(settings),
@@ -154,14 +160,14 @@ def model_options(settings: Settings) -> "ModelOptions":
 
 
 def _embedded(settings: Settings, model: str) -> "EngineProcess":
-    from antiphon.embedded.process import EngineProcess
+    from antiphon.engines.embedded.process import EngineProcess
 
     return EngineProcess(model, model_options(settings))
 
 
 def _embedded_default(settings: Settings, ports: Mapping[int, str]) -> "EngineProcess":
     from antiphon.cli.models import this_machine
-    from antiphon.embedded.process import can_embed
+    from antiphon.engines.embedded.process import can_embed
 
     if not can_embed():
         raise no_engine_found(ports)

@@ -6,17 +6,18 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from antiphon import __version__, logs, running_gateways
-from antiphon.checked_settings import load_settings
-from antiphon.cli.event_loop import loop_factory
+from antiphon import __version__, logs
+from antiphon.app import running_gateways
+from antiphon.app.checked_settings import load_settings
+from antiphon.app.event_loop import loop_factory
+from antiphon.app.processes.control import serve_control
+from antiphon.app.processes.listening import bind_slots
+from antiphon.app.processes.supervisor import Plan, Supervisor, private_folder
 from antiphon.cli.serve import choose_engines, end_task, refuse_to_be_open, until_stopped
 from antiphon.cli.taken_port import cannot_listen
 from antiphon.cli.worker_count import worker_count
-from antiphon.settings import Settings
+from antiphon.settings.settings import Settings
 from antiphon.transport import make_session
-from antiphon.worker_processes.control import serve_control
-from antiphon.worker_processes.listening import bind_slots
-from antiphon.worker_processes.supervisor import Plan, Supervisor, private_folder
 
 
 def supervise_forever(settings: Settings, flags: dict[str, Any], config: Path | None) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from antiphon.running_gateways import find
+from antiphon.app.running_gateways import find
 
 PROC = Path("/proc")
 # The state of a socket that accepts connections, in /proc/net/tcp.

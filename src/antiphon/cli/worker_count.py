@@ -2,8 +2,8 @@
 
 import os
 
-from antiphon.settings import Settings, SettingsError
-from antiphon.worker_processes.listening import CannotShare, check_sharing
+from antiphon.app.processes.listening import CannotShare, check_sharing
+from antiphon.settings.settings import Settings, SettingsError
 
 NOT_IN_MEMORY = (
     "store = memory: cannot be shared by {workers} worker processes: each would have its own. Set store to sqlite:PATH or "

@@ -1,9 +1,1 @@
-"""The embedded engine: its model files, its process, and the supervision of that process."""
-
-
-class CannotEmbed(Exception):
-    """The embedded engine cannot run. The message says why, and what to do about it."""
-
-
-class WrongBytes(CannotEmbed):
-    """A source of a model gave something else. What came from it is useless."""
+"""Places of version 0.1 that its running processes start by name (see docs/upgrades.md). They go after one release."""

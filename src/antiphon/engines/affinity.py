@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from antiphon.core.request_fields import conversation_of, request_to_items
+from antiphon.core.protocols.responses.fields import conversation_of, request_to_items
 from antiphon.wire.responses import CreateResponse
 
 # In which routers in front of several engines look for the key of a conversation.

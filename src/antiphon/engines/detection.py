@@ -10,9 +10,9 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.dialect import Dialect, Lookup, Sign
-from antiphon.core.knowledge import Model
-from antiphon.dialects import KNOWN, PLAIN
+from antiphon.core.knowledge.dialect import Dialect, Lookup, Sign
+from antiphon.core.knowledge.dialects import KNOWN, PLAIN
+from antiphon.core.knowledge.knowledge import Model
 from antiphon.engines.bodies import read_document
 from antiphon.errors import ApiError
 from antiphon.transport import CLOSE_CONNECTION

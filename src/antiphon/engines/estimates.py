@@ -1,6 +1,6 @@
 """The usage of an engine that reports none: counted by its own tokenizer, or by length."""
 
-from antiphon.core.prompt_length import prompt_text, tokens_by_length
+from antiphon.core.prompt.prompt_length import prompt_text, tokens_by_length
 from antiphon.engines.token_counts import count_by_template
 from antiphon.engines.upstream import Engine
 from antiphon.wire.chat import ChatRequest

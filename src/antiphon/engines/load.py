@@ -12,7 +12,7 @@ import aiohttp
 import msgspec
 from msgspec import Struct, field
 
-from antiphon.core.dialect import Dialect, LoadSource
+from antiphon.core.knowledge.dialect import Dialect, LoadSource
 from antiphon.engines.upstream import Engine
 from antiphon.errors import ApiError
 from antiphon.wire import UNREADABLE

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from antiphon.core.knowledge import ANY_MODEL
-from antiphon.core.model_names import ModelChoice, ModelNames
+from antiphon.core.knowledge.knowledge import ANY_MODEL
+from antiphon.core.knowledge.model_names import ModelChoice, ModelNames
 from antiphon.engines.upstream import Engine
 
 # Clients may ask for any name. If there are more, they are found out anew.

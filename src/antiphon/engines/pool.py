@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 
 from antiphon import logs
-from antiphon.core.model_names import ModelChoice, ModelNames
-from antiphon.dialects import PLAIN
+from antiphon.core.knowledge.dialects import PLAIN
+from antiphon.core.knowledge.model_names import ModelChoice, ModelNames
 from antiphon.engines.health import HealthChecks
 from antiphon.engines.load import EngineLoads
 from antiphon.engines.model_table import Meaning, ModelTable, basis_of

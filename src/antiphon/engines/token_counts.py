@@ -4,7 +4,7 @@ import asyncio
 
 import msgspec
 
-from antiphon.core.request import chat_to_bytes
+from antiphon.core.prompt.convert import chat_to_bytes
 from antiphon.engines.bodies import read_document
 from antiphon.engines.upstream import Engine, ours
 from antiphon.errors import ApiError

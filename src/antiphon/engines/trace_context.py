@@ -1,7 +1,7 @@
 """The trace that a request belongs to, as W3C Trace Context has it: two headers, which an engine gets as the client sent them.
 
 They follow the tasks of a request by themselves. Where traces are sent, the second hop is the gateway's own, and the headers
-say so (`antiphon.traces`).
+say so (`antiphon.server.traces`).
 """
 
 import re

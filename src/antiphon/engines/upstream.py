@@ -11,13 +11,13 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.dialect import Dialect
-from antiphon.core.failures import http_answer_to_error
-from antiphon.core.knowledge import EngineKnowledge, Model
-from antiphon.core.loading import Loading
-from antiphon.core.request import chat_to_bytes
-from antiphon.core.retry_advice import headers_to_advice
-from antiphon.dialects import BY_NAME, PLAIN
+from antiphon.core.knowledge.dialect import Dialect
+from antiphon.core.knowledge.dialects import BY_NAME, PLAIN
+from antiphon.core.knowledge.failures import http_answer_to_error
+from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
+from antiphon.core.knowledge.loading import Loading
+from antiphon.core.knowledge.retry_advice import headers_to_advice
+from antiphon.core.prompt.convert import chat_to_bytes
 from antiphon.engines.addresses import location_to_words, split_credentials
 from antiphon.engines.affinity import NO_ROUTING
 from antiphon.engines.bodies import LimitedReceiver, TooLarge, read_document, read_refusal

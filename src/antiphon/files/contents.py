@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, TypeVar
 
 from antiphon.errors import StoreUnavailable
-from antiphon.store.sql import files
+from antiphon.store.files import files
+from antiphon.store.files.temporary_folders import TemporaryFolder, remove_leftovers
 from antiphon.store.sql.database import Database
-from antiphon.store.temporary_folders import TemporaryFolder, remove_leftovers
 
 T = TypeVar("T")
 

@@ -6,12 +6,12 @@ from typing import Protocol
 
 from msgspec import structs
 
-from antiphon.core.check_work import NO_SUCH_FILE, CheckOutcome, StoredFileWork
-from antiphon.core.documents import KnownDocuments, plain_text, work_digest
-from antiphon.core.quantities import counted
+from antiphon.core.checks.work import NO_SUCH_FILE, CheckOutcome, StoredFileWork
+from antiphon.core.prompt.documents import KnownDocuments, plain_text, work_digest
 from antiphon.files.contents import in_thread
 from antiphon.files.library import FileLibrary
-from antiphon.store.file_records import FileRecord
+from antiphon.quantities import counted
+from antiphon.store.files.records import FileRecord
 
 # In the words that follow "cannot be read: ".
 NOT_THERE = "there is no such file"

@@ -2,9 +2,9 @@
 
 from msgspec import Struct
 
-from antiphon.core.quantities import counted
 from antiphon.errors import BodyTooLarge
-from antiphon.store.sql.files import BytesUsed
+from antiphon.quantities import counted
+from antiphon.store.files.files import BytesUsed
 
 TOO_LARGE = "The file is larger than {most}, the most that one file may have here (`files.max_file_bytes`)."
 KEY_IS_FULL = (

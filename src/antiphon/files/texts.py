@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Literal, Protocol
 
-from antiphon.core.check_work import CheckOutcome, CheckWork, FileWork
-from antiphon.store.file_records import FileRecord
+from antiphon.core.checks.work import CheckOutcome, CheckWork, FileWork
+from antiphon.store.files.records import FileRecord
 
 # How many files are read at once, and how many of them may be of one owner: more than are indexed, so that a request does not
 # wait until all files of its owner are.

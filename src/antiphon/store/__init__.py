@@ -7,11 +7,11 @@ from pathlib import Path
 
 from antiphon.extras import missing_extra
 from antiphon.store.file_store import FileStore
-from antiphon.store.memory import MemoryStore
-from antiphon.store.opened_files import files_beside
+from antiphon.store.files.opened_files import files_beside
+from antiphon.store.memory.store import MemoryStore
 from antiphon.store.protocol import CannotOpen, IdTaken, Store
 from antiphon.store.sql.store import SqlStore
-from antiphon.store.sqlite import open_sqlite
+from antiphon.store.sqlite.database import open_sqlite
 from antiphon.store.wakeups import POLL_SECONDS, WakeupRelay, Wakeups
 
 __all__ = ["POSTGRES", "CannotOpen", "IdTaken", "Store", "default_url", "open_store"]
@@ -57,7 +57,7 @@ async def open_store(
             yield SqlStore(database, files)
     elif scheme in POSTGRES:
         try:
-            from antiphon.store.postgres import files_in_postgres, open_postgres
+            from antiphon.store.postgres.postgres import files_in_postgres, open_postgres
         except ImportError:
             raise CannotOpen(missing_extra("the Postgres store", "postgres")) from None
         files = files_in_postgres(url, Wakeups(poll), clock)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from antiphon.core.tools import ToolResult
+from antiphon.core.toolbox.tools import ToolResult
 from antiphon.tools.runner import ToolContext
 from antiphon.wire import UNREADABLE
 

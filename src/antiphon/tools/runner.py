@@ -6,10 +6,10 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from antiphon.core.environment import GatewayTool
-from antiphon.core.mcp.servers import McpServer
-from antiphon.core.steps import ToolCall
-from antiphon.core.tools import ToolResult
+from antiphon.core.exchange.environment import GatewayTool
+from antiphon.core.exchange.steps import ToolCall
+from antiphon.core.toolbox.servers import McpServer
+from antiphon.core.toolbox.tools import ToolResult
 from antiphon.wire.responses import CreateResponse
 
 

@@ -1,5 +1,1 @@
-"""Several processes that serve one gateway: a supervisor starts and replaces them, and passes messages between them."""
-
-
-class CannotServe(Exception):
-    """The first worker process could not start. The message says why."""
+"""Places of version 0.1 that its running processes start by name (see docs/upgrades.md). They go after one release."""

@@ -12,11 +12,11 @@ from support.engine import MockEngine, answer, call, chunk, text
 from support.inspector import opened, rows
 from support.kernels import ScriptedKernels, interpreting, prints
 
-from antiphon.container_settings import ContainerSettings
-from antiphon.core.recording_file import file_to_recording
-from antiphon.core.rerun import run_again
-from antiphon.http.app_keys import CONTAINERS
+from antiphon.core.recording.file import file_to_recording
+from antiphon.core.recording.rerun import run_again
 from antiphon.sandbox.results import KernelRun
+from antiphon.server.app_keys import CONTAINERS
+from antiphon.settings.container_settings import ContainerSettings
 from antiphon.store import open_store
 
 TOOL = {"type": "code_interpreter", "container": {"type": "auto"}}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.search_results import FileResult
+from antiphon.core.hosted.search_results import FileResult
 from antiphon.tools.file_search.backends import text_to_results
 
 

@@ -11,7 +11,7 @@ from support.sockets import connected
 from support.streams import check_stream
 
 from antiphon.errors import ApiError, InvalidRequest, StoreUnavailable
-from antiphon.vector_stores.found import SearchOptions
+from antiphon.files.vector_stores.search.found import SearchOptions
 
 TOOL = {"type": "file_search", "vector_store_ids": ["vs_1"]}
 SEARCHED = answer(call("file_search", '{"queries": ["capital of Italy", "Italy capital"]}'), finish="tool_calls")

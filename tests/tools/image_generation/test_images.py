@@ -15,11 +15,11 @@ from support.inspector import opened, rows
 from support.sockets import connected
 from support.streams import check_stream
 
-from antiphon.core.recording_file import file_to_recording
-from antiphon.core.rerun import run_again
-from antiphon.hosted_tools import check_tools
-from antiphon.settings import Settings, SettingsError
-from antiphon.tool_settings import ImageGenerationSettings, ToolSettings
+from antiphon.app.hosted_tools import check_tools
+from antiphon.core.recording.file import file_to_recording
+from antiphon.core.recording.rerun import run_again
+from antiphon.settings.settings import Settings, SettingsError
+from antiphon.settings.tool_settings import ImageGenerationSettings, ToolSettings
 
 MADE = "The image was made and is shown to the user."
 CAT = wanted("A cat")

@@ -20,8 +20,8 @@ from support.inspector import opened, rows
 from support.processes import ended
 from support.sockets import connected
 
-from antiphon.mcp_settings import McpServerSettings, McpSettings
-from antiphon.settings import Settings
+from antiphon.settings.mcp_settings import McpServerSettings, McpSettings
+from antiphon.settings.settings import Settings
 from bench.processes import free_port
 
 ECHO = answer(call("bad__echo", '{"a": 1}', id="a"), finish="tool_calls")
@@ -400,9 +400,7 @@ async def test_a_client_that_leaves_stops_the_call(engine: MockEngine) -> None:
 
 async def test_the_sdk_is_not_imported_where_no_server_is_used() -> None:
     """It takes longer to import than the gateway."""
-    source = (
-        "import sys, antiphon.cli.commands, antiphon.app; print([name for name in ('mcp', 'httpx2') if name in sys.modules])"
-    )
+    source = "import sys, antiphon.cli.commands, antiphon.app.app; print([n for n in ('mcp', 'httpx2') if n in sys.modules])"
     process = await asyncio.create_subprocess_exec(
         *(ANTIPHON[0], "-c", source), stdout=asyncio.subprocess.PIPE, env=bare_environment()
     )

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.bad_mcp_server import MIXED, OBJECT, deep
 
-from antiphon.core.tools import ToolResult
+from antiphon.core.toolbox.tools import ToolResult
 from antiphon.tools.mcp.definitions import McpLimits
 from antiphon.tools.mcp.results import result_to_tool_result, to_tools
 from antiphon.wire.hosted_items import McpTool, McpToolExecutionError

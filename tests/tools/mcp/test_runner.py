@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from support import bad_mcp_server
 from support.bad_mcp_server import BadMcpServer
 
-from antiphon.core.mcp.definitions import McpDefinition
-from antiphon.core.mcp.servers import Listing, McpListError, McpServer
-from antiphon.core.steps import ToolCall
-from antiphon.core.tools import ToolResult
+from antiphon.core.exchange.steps import ToolCall
+from antiphon.core.hosted.mcp.definitions import McpDefinition
+from antiphon.core.toolbox.servers import Listing, McpListError, McpServer
+from antiphon.core.toolbox.tools import ToolResult
 from antiphon.tools.addresses import AddressPolicy
 from antiphon.tools.mcp.definitions import HttpServer, McpLimits, OperatorServer, StdioServer
 from antiphon.tools.mcp.runner import McpRunner

@@ -10,9 +10,9 @@ import pytest_asyncio
 from aiohttp import web
 from support.search_services import KEY, SearchServices
 
-from antiphon.core.search_results import SearchResult
-from antiphon.core.tools import ToolResult
-from antiphon.core.web_search import UserLocation
+from antiphon.core.hosted.search_results import SearchResult
+from antiphon.core.hosted.web_search import UserLocation
+from antiphon.core.toolbox.tools import ToolResult
 from antiphon.tools.mcp_search import McpSearch, SearchFailed
 from antiphon.tools.runner import ToolContext
 from antiphon.tools.web_search import backends

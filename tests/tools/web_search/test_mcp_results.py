@@ -2,7 +2,7 @@
 
 import pytest
 
-from antiphon.core.search_results import SearchResult
+from antiphon.core.hosted.search_results import SearchResult
 from antiphon.tools.web_search.mcp_results import text_to_results
 
 A = SearchResult("https://a.example/1", "First", "About A.")

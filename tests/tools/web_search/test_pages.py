@@ -7,7 +7,7 @@ import pytest
 from support.gateway import CHECKER
 from support.web_site import WebSite
 
-from antiphon.core.check_work import CheckOutcome, CheckWork
+from antiphon.core.checks.work import CheckOutcome, CheckWork
 from antiphon.tools.addresses import AddressPolicy
 from antiphon.tools.web_search.pages import Page, PageFailed, PageReader
 

@@ -14,12 +14,12 @@ from support.sockets import connected
 from support.streams import check_stream
 from support.web_site import WebSite
 
-from antiphon import hosted_tools
-from antiphon.app import Extensions
-from antiphon.core.calls import FunctionForm
-from antiphon.core.steps import ToolCall
-from antiphon.core.tools import Toolbox, ToolResult
-from antiphon.tool_settings import ToolSettings, WebSearchSettings
+from antiphon.app import hosted_tools
+from antiphon.app.app import Extensions
+from antiphon.core.exchange.steps import ToolCall
+from antiphon.core.items.calls import FunctionForm
+from antiphon.core.toolbox.tools import Toolbox, ToolResult
+from antiphon.settings.tool_settings import ToolSettings, WebSearchSettings
 from antiphon.tools.runner import ToolContext
 
 TOOL = {"type": "web_search"}

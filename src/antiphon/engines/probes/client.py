@@ -8,19 +8,27 @@ import aiohttp
 import msgspec
 from msgspec import Struct, field
 
-from antiphon.core.chunk_reader import ChunkReader, cached_tokens_of
-from antiphon.core.deltas import CallDelta, Delta, EngineFailed, Finished, ReasoningDelta, TextDelta, UsageReport
-from antiphon.core.dialect import Lookup, Template
-from antiphon.core.failures import UNPARSED, failure_to_error, http_answer_to_failure
-from antiphon.core.quantities import counted
-from antiphon.core.sse import FrameReader
-from antiphon.core.think_tags import Start
+from antiphon.core.events.deltas import (
+    CallDelta,
+    Delta,
+    EngineFailed,
+    Finished,
+    ReasoningDelta,
+    TextDelta,
+    UsageReport,
+)
+from antiphon.core.events.encode import FrameReader
+from antiphon.core.knowledge.dialect import Lookup, Template
+from antiphon.core.knowledge.failures import UNPARSED, failure_to_error, http_answer_to_failure
+from antiphon.core.stream.chat_chunks import ChunkReader, cached_tokens_of
+from antiphon.core.stream.think_tags import Start
 from antiphon.engines.bodies import read_document, read_error
 from antiphon.engines.detection import NO_SUCH_ROUTE, follow
 from antiphon.engines.probes.findings import Failed, NoAnswer, Unparsed
 from antiphon.engines.probes.questions import HELLO, LONG_MESSAGE, SHORT_MESSAGE
 from antiphon.engines.upstream import RETRIED, Engine, ours
 from antiphon.errors import ApiError, ContextLengthExceeded, EngineUnavailable, InvalidRequest
+from antiphon.quantities import counted
 from antiphon.transport import CLOSE_CONNECTION
 from antiphon.wire import UNREADABLE
 from antiphon.wire.chat import Chunk, DeltaChunk

@@ -1,9 +1,9 @@
 """Probes of the model itself: images, the tokenizer, and the context window."""
 
-from antiphon.core.quantities import counted
 from antiphon.engines.probes.client import Answer, ProbeClient, Rejection
 from antiphon.engines.probes.findings import Observation, Verdict
 from antiphon.engines.probes.questions import HELLO, IMAGE, WITHOUT_IMAGE
+from antiphon.quantities import counted
 
 # The first prompt of Codex has about 10,000 tokens before the user has written anything.
 ENOUGH_FOR_CODEX = 16384

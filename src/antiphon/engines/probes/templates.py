@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import structs
 
-from antiphon.core import template_demands as demands
-from antiphon.core.template_demands import REMEDIES, facts_in_text, words_in_text
+from antiphon.core.knowledge import template_demands as demands
+from antiphon.core.knowledge.template_demands import REMEDIES, facts_in_text, words_in_text
 from antiphon.engines.probes import answers
 from antiphon.engines.probes.client import ProbeClient, Rejection
 from antiphon.engines.probes.code_word import Knowledge, ask_for_code_word

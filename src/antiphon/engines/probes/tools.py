@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from antiphon.core import template_demands as demands
-from antiphon.core.template_demands import REMEDIES
+from antiphon.core.knowledge import template_demands as demands
+from antiphon.core.knowledge.template_demands import REMEDIES
 from antiphon.engines.probes import templates
 from antiphon.engines.probes.client import Answer, ProbeClient, Rejection
 from antiphon.engines.probes.findings import ASKED_WITHOUT_THINKING, Observation, Verdict

@@ -5,12 +5,17 @@ from typing import Any
 
 from msgspec import structs
 
-from antiphon.core.code_interpreter import AutoContainer, CodeInterpreter, containers_in, offered_tool
-from antiphon.core.code_interpreter_calls import KIND, without_fence
-from antiphon.core.code_results import CodeData, data_to_result
-from antiphon.core.request_fields import request_to_items
-from antiphon.core.steps import ToolCall
-from antiphon.core.tools import TOOLS, ToolResult
+from antiphon.core.exchange.steps import ToolCall
+from antiphon.core.hosted.code_interpreter import (
+    AutoContainer,
+    CodeInterpreter,
+    containers_in,
+    offered_tool,
+)
+from antiphon.core.hosted.code_interpreter_calls import KIND, without_fence
+from antiphon.core.hosted.code_results import CodeData, data_to_result
+from antiphon.core.protocols.responses.fields import request_to_items
+from antiphon.core.toolbox.tools import TOOLS, ToolResult
 from antiphon.errors import InvalidRequest
 from antiphon.tools.code_interpreter.runner import NO_CODE, code_of
 from antiphon.tools.runner import ToolContext

@@ -7,21 +7,21 @@ from typing import Any
 
 import msgspec
 
-from antiphon.containers.container import Container
-from antiphon.containers.containers import Containers, Run
-from antiphon.core.code_interpreter import (
+from antiphon.core.exchange.steps import ToolCall
+from antiphon.core.hosted.code_interpreter import (
     AutoContainer,
     CodeInterpreter,
     CodeInterpreterTool,
     files_in,
     offered_tool,
 )
-from antiphon.core.code_interpreter_calls import KIND, without_fence
-from antiphon.core.code_results import CodeData, CodeFile, data_to_result
-from antiphon.core.request_fields import request_to_items
-from antiphon.core.steps import ToolCall
-from antiphon.core.tools import TOOLS, ToolResult
-from antiphon.tools.code_interpreter.choice import (
+from antiphon.core.hosted.code_interpreter_calls import KIND, without_fence
+from antiphon.core.hosted.code_results import CodeData, CodeFile, data_to_result
+from antiphon.core.protocols.responses.fields import request_to_items
+from antiphon.core.toolbox.tools import TOOLS, ToolResult
+from antiphon.sandbox.containers.container import Container
+from antiphon.sandbox.containers.containers import Containers, Run
+from antiphon.tools.code_interpreter.containers import (
     check_here,
     chosen_container,
     known_files,

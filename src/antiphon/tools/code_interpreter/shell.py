@@ -5,12 +5,10 @@ from typing import Any
 
 import msgspec
 
-from antiphon.containers.containers import Containers
-from antiphon.containers.kernels import ShellRun
-from antiphon.core.call_members import shell_action
-from antiphon.core.code_interpreter import files_in
-from antiphon.core.code_results import CodeFile
-from antiphon.core.hosted_shell import (
+from antiphon.core.exchange.steps import ToolCall
+from antiphon.core.hosted.code_interpreter import files_in
+from antiphon.core.hosted.code_results import CodeFile
+from antiphon.core.hosted.shell import (
     TYPE,
     AutoEnvironment,
     HostedShell,
@@ -19,10 +17,12 @@ from antiphon.core.hosted_shell import (
     data_to_result,
     offered_environment,
 )
-from antiphon.core.request_fields import request_to_items
-from antiphon.core.steps import ToolCall
-from antiphon.core.tools import TOOLS, ToolResult
-from antiphon.tools.code_interpreter.choice import (
+from antiphon.core.protocols.responses.fields import request_to_items
+from antiphon.core.toolbox.call_members import shell_action
+from antiphon.core.toolbox.tools import TOOLS, ToolResult
+from antiphon.sandbox.containers.containers import Containers
+from antiphon.sandbox.containers.kernels import ShellRun
+from antiphon.tools.code_interpreter.containers import (
     check_here,
     chosen_container,
     known_files,

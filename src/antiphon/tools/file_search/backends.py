@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Protocol
 
-from antiphon.core.file_search import FileSearchTool
-from antiphon.core.search_results import FileResult
+from antiphon.core.hosted.file_search import FileSearchTool
+from antiphon.core.hosted.search_results import FileResult
+from antiphon.files.vector_stores.search.found import SearchOptions, SearchRow
 from antiphon.tools.mcp_search import LONGEST_TEXT, MOST_ROWS, McpSearch, Row, first_text, rows_in, text_to_value
 from antiphon.tools.runner import ToolContext
-from antiphon.vector_stores.found import SearchOptions, SearchRow
 
 # The members in which servers have the parts of a row.
 IDS = ("file_id", "document_id", "doc_id", "id", "uri", "url", "path", "source")

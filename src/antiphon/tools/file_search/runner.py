@@ -6,11 +6,16 @@ from typing import Any
 
 import msgspec
 
-from antiphon.core.file_search import FileSearch, checked_tool, offered_tool
-from antiphon.core.file_search_calls import MOST_QUERIES, queries_of
-from antiphon.core.search_results import FileResult, FileSearchData, data_to_result, without_own_marks
-from antiphon.core.steps import ToolCall
-from antiphon.core.tools import ToolResult
+from antiphon.core.exchange.steps import ToolCall
+from antiphon.core.hosted.file_search import FileSearch, checked_tool, offered_tool
+from antiphon.core.hosted.file_search_calls import MOST_QUERIES, queries_of
+from antiphon.core.hosted.search_results import (
+    FileResult,
+    FileSearchData,
+    data_to_result,
+    without_own_marks,
+)
+from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import InvalidRequest, NotFound
 from antiphon.tools.file_search.backends import Backend
 from antiphon.tools.runner import ToolContext

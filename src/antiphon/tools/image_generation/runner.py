@@ -6,11 +6,16 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from antiphon.core.image_generation import ImageGeneration, offered_tool, passed_options
-from antiphon.core.image_generation_calls import KIND, MADE, ImageData, prompt_of
-from antiphon.core.made_images import MadeImage
-from antiphon.core.steps import ToolCall
-from antiphon.core.tools import ToolResult
+from antiphon.core.exchange.steps import ToolCall
+from antiphon.core.hosted.image_generation import ImageGeneration, offered_tool, passed_options
+from antiphon.core.hosted.image_generation_calls import (
+    KIND,
+    MADE,
+    ImageData,
+    prompt_of,
+)
+from antiphon.core.hosted.made_images import MadeImage
+from antiphon.core.toolbox.tools import ToolResult
 from antiphon.tools.image_generation.server import McpImageServer
 from antiphon.tools.runner import ToolContext
 

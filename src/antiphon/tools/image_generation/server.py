@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from antiphon.core.image_generation import takes
-from antiphon.core.made_images import MadeImage, content_to_image
-from antiphon.core.mcp.servers import McpServer
-from antiphon.core.tools import ToolResult
+from antiphon.core.hosted.image_generation import takes
+from antiphon.core.hosted.made_images import MadeImage, content_to_image
+from antiphon.core.toolbox.servers import McpServer
+from antiphon.core.toolbox.tools import ToolResult
 from antiphon.tools.mcp.operators_calls import NO_SERVERS, operators_call, operators_context
 from antiphon.tools.mcp.runner import McpRunner
 from antiphon.tools.runner import ToolContext

@@ -5,7 +5,7 @@ from urllib.parse import unquote, unquote_plus, urlsplit
 
 from msgspec import Struct
 
-from antiphon.core.mcp.servers import McpServer
+from antiphon.core.toolbox.servers import McpServer
 
 Pairs = tuple[tuple[str, str], ...]
 

@@ -12,7 +12,7 @@ import httpx2
 import msgspec
 from yarl import URL
 
-from antiphon.core.mcp.definitions import OWN_HEADERS
+from antiphon.core.hosted.mcp.definitions import OWN_HEADERS
 from antiphon.tools.addresses import AddressPolicy, AddressRefused, guarded_connector, url_complaint
 from antiphon.tools.mcp.definitions import HttpServer, McpLimits
 from antiphon.tools.mcp.failures import INVALID_ANSWER, McpFailure, too_large

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from antiphon.core.mcp.servers import McpServer
-from antiphon.core.steps import ToolCall
+from antiphon.core.exchange.steps import ToolCall
+from antiphon.core.toolbox.servers import McpServer
 from antiphon.tools.runner import ToolContext
 
 NO_SERVERS = "this gateway has no MCP servers"

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from antiphon.core.limits import is_deeper
-from antiphon.core.mcp.definitions import READ_ONLY
-from antiphon.core.mcp.errors import content_to_text
-from antiphon.core.quantities import counted
-from antiphon.core.tools import ToolResult
+from antiphon.core.hosted.mcp.definitions import READ_ONLY
+from antiphon.core.hosted.mcp.errors import content_to_text
+from antiphon.core.protocols.responses.limits import is_deeper
+from antiphon.core.toolbox.tools import ToolResult
+from antiphon.quantities import counted
 from antiphon.tools.mcp.definitions import McpLimits
 from antiphon.tools.mcp.failures import text_without
 from antiphon.wire.hosted_items import McpTool, McpToolExecutionError

@@ -8,10 +8,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from antiphon.core.mcp.mcp_tools import McpTools
-from antiphon.core.mcp.servers import Listing, McpListError, McpServer
-from antiphon.core.steps import ToolCall
-from antiphon.core.tools import Tool, Toolbox, ToolResult, leave_out
+from antiphon.core.exchange.steps import ToolCall
+from antiphon.core.hosted.mcp.tools import McpTools
+from antiphon.core.toolbox.servers import Listing, McpListError, McpServer
+from antiphon.core.toolbox.tools import (
+    Tool,
+    Toolbox,
+    ToolResult,
+    leave_out,
+)
 from antiphon.extras import missing_extra
 from antiphon.logs import log
 from antiphon.tools.addresses import AddressPolicy, url_complaint

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import aiohttp
 import msgspec
 
-from antiphon.core.search_results import SearchResult
+from antiphon.core.hosted.search_results import SearchResult
 from antiphon.tools.mcp_search import LARGE_TEXT, McpSearch, SearchFailed
 from antiphon.tools.runner import ToolContext
 from antiphon.tools.web_search.mcp_results import text_to_results

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from antiphon.core.search_results import SearchResult, clean
+from antiphon.core.hosted.search_results import SearchResult, clean
 from antiphon.tools.mcp_search import LONGEST_TEXT, MOST_ROWS, Row, first_text, rows_in, text_to_value
 
 URLS = ("url", "link", "href", "uri")

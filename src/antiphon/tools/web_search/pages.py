@@ -7,7 +7,12 @@ from urllib.parse import urljoin, urlsplit
 import aiohttp
 from msgspec import Struct
 
-from antiphon.core.check_work import CheckOutcome, CheckWork, DocumentWork, PageWork
+from antiphon.core.checks.work import (
+    CheckOutcome,
+    CheckWork,
+    DocumentWork,
+    PageWork,
+)
 from antiphon.tools.addresses import AddressPolicy, AddressRefused, guarded_connector, url_complaint
 from antiphon.tools.web_search.backends import TooLarge, read_at_most
 from antiphon.tools.web_search.domains import is_allowed

@@ -8,11 +8,22 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.search_results import SearchResult, WebSearchData, data_to_result, shortened
-from antiphon.core.steps import ToolCall
-from antiphon.core.tools import ToolResult
-from antiphon.core.web_search import WebSearch, WebSearchTool, offered_tool
-from antiphon.core.web_search_calls import FIND, MOST_QUERIES, OPEN, SEARCH, queries_of
+from antiphon.core.exchange.steps import ToolCall
+from antiphon.core.hosted.search_results import (
+    SearchResult,
+    WebSearchData,
+    data_to_result,
+    shortened,
+)
+from antiphon.core.hosted.web_search import WebSearch, WebSearchTool, offered_tool
+from antiphon.core.hosted.web_search_calls import (
+    FIND,
+    MOST_QUERIES,
+    OPEN,
+    SEARCH,
+    queries_of,
+)
+from antiphon.core.toolbox.tools import ToolResult
 from antiphon.tools.mcp_search import SearchFailed
 from antiphon.tools.runner import ToolContext
 from antiphon.tools.web_search.backends import Backend

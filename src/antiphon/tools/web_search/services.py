@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from antiphon.core.search_results import SearchResult, clean
-from antiphon.core.web_search import UserLocation
+from antiphon.core.hosted.search_results import SearchResult, clean
+from antiphon.core.hosted.web_search import UserLocation
 
 
 class Query(Struct, frozen=True):

@@ -1,0 +1,1 @@
+"""One gateway put together: its parts from its settings, how it starts, reloads and ends."""

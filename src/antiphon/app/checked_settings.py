@@ -1,0 +1,55 @@
+"""The settings, with what they name checked too.
+
+Only what is set is checked, and only then are the modules imported that know how: every command reads the settings, and with
+all of the gateway each would take half a second.
+"""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from antiphon.core.knowledge.dialects import BY_NAME
+from antiphon.extras import missing_extra
+from antiphon.settings.keys import key_owners, metrics_readers
+from antiphon.settings.mcp_settings import McpSettings
+from antiphon.settings.settings import Settings, SettingsError, read_chat_template
+from antiphon.settings.sources import load
+from antiphon.settings.tool_settings import ToolSettings
+from antiphon.settings.vector_store_settings import VectorStoreSettings
+
+
+def load_settings(flags: Mapping[str, Any], file: Path | None) -> Settings:
+    """Raises SettingsError."""
+    chosen = load(flags, file=file)
+    read_chat_template(chosen)
+    key_owners(chosen)
+    metrics_readers(chosen)
+    _check_tables(chosen)
+    if chosen.otel and not _has_opentelemetry():
+        raise SettingsError(missing_extra("otel", "otel"))
+    if chosen.dialect is not None and chosen.dialect not in BY_NAME:
+        raise SettingsError(f"unknown dialect {chosen.dialect!r}. It must be one of: {', '.join(BY_NAME)}")
+    return chosen
+
+
+def _check_tables(chosen: Settings) -> None:
+    if chosen.mcp != McpSettings():
+        from antiphon.app.mcp_servers import check_mcp
+
+        check_mcp(chosen)
+    if chosen.tools != ToolSettings():
+        from antiphon.app.hosted_tools import check_tools
+
+        check_tools(chosen)
+    if chosen.vector_stores != VectorStoreSettings():
+        from antiphon.app.embedding_models import check_embeddings
+
+        check_embeddings(chosen.vector_stores)
+
+
+def _has_opentelemetry() -> bool:
+    try:
+        return all(find_spec(name) is not None for name in ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"))
+    except ModuleNotFoundError:
+        return False

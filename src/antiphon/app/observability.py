@@ -1,0 +1,76 @@
+"""What shows others how a gateway does: its metrics and its traces, each if the settings want it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from antiphon import __version__
+from antiphon.engines.pool import Pool
+from antiphon.gateway.runs.checker import Checker
+from antiphon.gateway.runs.observers import MakeObserver
+from antiphon.server.keyring import Keyring
+from antiphon.server.metrics.instruments import Instruments
+from antiphon.server.metrics.responses import measured_responses
+from antiphon.server.metrics.timed_methods import measured_checker, measured_store
+from antiphon.server.routes.metrics import (
+    METRICS,
+    METRICS_KEYS,
+    Exposed,
+    counting_unrouted,
+)
+from antiphon.settings.keys import metrics_readers
+from antiphon.settings.settings import Settings
+from antiphon.store.protocol import Store
+from antiphon.transport import ConnectionOptions
+
+if TYPE_CHECKING:
+    from antiphon.server.traces.provider import Traces
+
+
+class Observability:
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._instruments = Instruments() if settings.metrics else None
+        self._traces = _make_traces() if settings.otel else None
+
+    def measured(self, store: Store, checker: Checker) -> tuple[Store, Checker]:
+        """What is to be used in their place."""
+        instruments = self._instruments
+        if instruments is None:
+            return store, checker
+        return measured_store(store, instruments), measured_checker(checker, instruments)
+
+    def observers(self, pool: Pool) -> list[MakeObserver]:
+        found: list[MakeObserver] = []
+        if self._instruments is not None:
+            found.append(measured_responses(self._instruments, asyncio.get_running_loop().time, pool.is_listed))
+        if self._traces is not None:
+            found.append(self._traces.observer(pool.dialect_of))
+        return found
+
+    def counted(self, options: ConnectionOptions) -> ConnectionOptions:
+        """The same, and what no route sees is counted too."""
+        if self._instruments is None:
+            return options
+        return options._replace(answer_error=counting_unrouted(self._instruments, options.answer_error))
+
+    def join(self, app: web.Application, api: Collection[str]) -> None:
+        """`api`: the paths that are also served under other prefixes."""
+        app[METRICS_KEYS] = Keyring(metrics_readers(self._settings))
+        if self._instruments is not None:
+            app[METRICS] = Exposed(self._instruments, frozenset(api), {})
+        app.cleanup_ctx.append(self._close)
+
+    async def _close(self, app: web.Application) -> AsyncIterator[None]:
+        yield
+        if self._traces is not None:
+            await self._traces.close()
+
+
+def _make_traces() -> "Traces":
+    # Not imported before: it comes with the extra otel.
+    from antiphon.server.traces.provider import Traces
+
+    return Traces(__version__)

@@ -1,0 +1,1 @@
+"""`antiphon codex`: Codex with a configuration that fits the engine."""

@@ -1,0 +1,1 @@
+"""The events of a response: typed, numbered, and encoded last of all."""

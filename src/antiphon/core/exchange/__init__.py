@@ -1,0 +1,1 @@
+"""The Exchange: one response, from the request to its terminal event."""

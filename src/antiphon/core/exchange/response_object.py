@@ -1,0 +1,80 @@
+"""The response object at the start of a response."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import UNSET
+
+from antiphon.core.knowledge.sampling import ENGINE_DEFAULT, Sampling, with_sampling
+from antiphon.core.protocols.responses.fields import conversation_of, wants_summary
+from antiphon.core.toolbox.tool_choice import choice_to_echo
+from antiphon.wire.responses import CreateResponse, ReasoningOptions, Response, TextFormat, TextOptions
+
+# What it says of `text` where the request says nothing.
+PLAIN_TEXT: dict[str, Any] = {"format": {"type": "text"}}
+
+
+def request_to_response(
+    request: CreateResponse,
+    tools: Sequence[dict[str, Any]],
+    *,
+    response_id: str,
+    model: str,
+    now: int,
+    sampling: Sampling = ENGINE_DEFAULT,
+) -> Response:
+    """The response at its start: fields of the request are echoed, others have the model's sampling or the API's default."""
+    return Response(
+        id=response_id,
+        created_at=now,
+        status="queued" if request.background else "in_progress",
+        background=bool(request.background),
+        model=model,
+        instructions=request.instructions,
+        max_tool_calls=request.max_tool_calls,
+        parallel_tool_calls=request.parallel_tool_calls is not False,
+        frequency_penalty=0.0 if request.frequency_penalty is None else request.frequency_penalty,
+        presence_penalty=0.0 if request.presence_penalty is None else request.presence_penalty,
+        top_logprobs=request.top_logprobs or 0,
+        truncation="disabled" if request.truncation is None else request.truncation,
+        previous_response_id=request.previous_response_id,
+        conversation=UNSET if (conversation := conversation_of(request)) is None else {"id": conversation},
+        store=request.store is not False,
+        service_tier="default" if request.service_tier in (None, "auto") else request.service_tier,
+        prompt_cache_key=request.prompt_cache_key,
+        prompt_cache_retention=UNSET if (kept := request.prompt_cache_retention) is None else kept.replace("-", "_"),
+        user=request.user,
+        safety_identifier=request.safety_identifier,
+        metadata={} if request.metadata is None else request.metadata,
+        reasoning=_reasoning_to_echo(request),
+        text=PLAIN_TEXT if request.text is None else _text_to_echo(request.text),
+        tools=list(tools),
+        tool_choice="auto" if request.tool_choice is None else choice_to_echo(request.tool_choice),
+        **sampling_to_echo(request, sampling),
+    )
+
+
+def sampling_to_echo(request: CreateResponse, sampling: Sampling) -> dict[str, Any]:
+    """The fields of the response that depend on which model answers: what is really used."""
+    used = request if sampling is ENGINE_DEFAULT else with_sampling(request, sampling)
+    return {
+        "max_output_tokens": used.max_output_tokens,
+        "temperature": 1.0 if used.temperature is None else used.temperature,
+        "top_p": 1.0 if used.top_p is None else used.top_p,
+    }
+
+
+def _reasoning_to_echo(request: CreateResponse) -> dict[str, str | None]:
+    asked = request.reasoning or ReasoningOptions()
+    return {"effort": asked.effort, "summary": wants_summary(request)}
+
+
+def _text_to_echo(text: TextOptions) -> dict[str, Any]:
+    format = text.format or TextFormat()
+    echo: dict[str, Any] = {"format": {"type": format.type}}
+    if format.type == "json_schema":
+        described = {} if format.description is None else {"description": format.description}
+        echo["format"] |= {"name": format.name, **described, "schema": format.schema, "strict": bool(format.strict)}
+    if text.verbosity is not None:
+        echo["verbosity"] = text.verbosity
+    return echo

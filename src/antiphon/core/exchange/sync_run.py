@@ -1,0 +1,91 @@
+"""A synchronous run of an exchange: no event loop, no processes. For recordings, tests and small programs."""
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+
+from antiphon.core.checks.work import run_check
+from antiphon.core.events.plain_deltas import AnyEvent
+from antiphon.core.exchange.exchange import Exchange
+from antiphon.core.exchange.steps import (
+    Ask,
+    AwaitProbe,
+    Check,
+    Compact,
+    Count,
+    Done,
+    Estimate,
+    ListTools,
+    RunTools,
+    ToolCall,
+)
+from antiphon.core.prompt.prompt_length import prompt_text, tokens_by_length
+from antiphon.core.toolbox.servers import Listing, McpListError, McpServer
+from antiphon.core.toolbox.tools import ToolResult
+from antiphon.errors import ApiError
+
+# Asks the engine: the pieces of its body, split in any way. An error before the first piece: the engine rejected it.
+AskEngine = Callable[[Ask], Iterable[bytes]]
+RunTool = Callable[[ToolCall], ToolResult]
+ListServer = Callable[[McpServer], Listing]
+
+
+def no_tools(call: ToolCall) -> ToolResult:
+    return ToolResult(f"There is no tool {call.name}.", failed=True)
+
+
+def no_servers(server: McpServer) -> Listing:
+    return Listing(error=McpListError("No MCP server is asked here."))
+
+
+def run_exchange(
+    exchange: Exchange, ask: AskEngine, run_tool: RunTool = no_tools, list_tools: ListServer = no_servers
+) -> Iterator[AnyEvent]:
+    """Every event, to the terminal one. `ask` posts a chat request and returns, or yields, the pieces of the engine's body; it
+    raises one of `antiphon.errors`. Usage that the engine does not report stays null; prompts are counted by their length."""
+    yield from exchange.start()
+    while not isinstance(step := exchange.step, Done):
+        match step:
+            case Ask():
+                yield from _answer(exchange, ask, step)
+            case AwaitProbe():
+                # Nothing is probed here.
+                yield from exchange.probed(exchange.knowledge)
+            case Check():
+                yield from exchange.checked(run_check(step.work))
+            case ListTools():
+                for server in step.servers:
+                    yield from exchange.listed(server.label, list_tools(server))
+            case RunTools():
+                for call in step.calls:
+                    yield from exchange.tool_result(call.id, run_tool(call))
+            case Estimate():
+                yield from exchange.estimated(())
+            case Count():
+                yield from exchange.counted(tokens_by_length(prompt_text(step.chat)))
+            case Compact():
+                assert exchange.compaction is not None
+                deque(run_exchange(exchange.compaction, ask, run_tool), maxlen=0)
+                yield from exchange.compacted()
+    yield from exchange.end()
+
+
+def _answer(exchange: Exchange, ask: AskEngine, step: Ask) -> Iterator[AnyEvent]:
+    try:
+        pieces = iter(ask(step))
+        # A generator asks the engine only now.
+        first = next(pieces, b"")
+    except ApiError as rejected:
+        yield from exchange.refused(rejected)
+        return
+    error: ApiError | None = None
+    try:
+        for piece in itertools.chain((first,), pieces):
+            yield from exchange.receive(piece)
+            while exchange.check is not None:
+                yield from exchange.checked(run_check(exchange.check))
+            if not exchange.reading:
+                break
+    except ApiError as broken:
+        error = broken
+    yield from exchange.finish(error)

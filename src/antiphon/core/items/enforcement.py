@@ -1,0 +1,327 @@
+"""What may be shown of an answer, what is withheld, and what the model is asked for again."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from antiphon.arguments import canonical_arguments, object_arguments
+from antiphon.core.items.calls import CallState
+from antiphon.core.items.item_state import ItemState
+from antiphon.core.items.messages import MessageState
+from antiphon.core.toolbox.own_words import (
+    BAD_CALL,
+    CALLED_AGAIN,
+    NO_CALLS_LEFT,
+    NO_SUCH_TOOL,
+    NO_TOOLS_LEFT,
+)
+from antiphon.core.toolbox.requirements import NO_REQUIREMENTS, Requirements
+from antiphon.core.toolbox.tools import LONGEST_NAME, ToolResult
+from antiphon.errors import AnswerInvalid, NotConstrained
+
+NO_CALLS = "the 0 that may be made"
+ONE_CALL = "the 1 that may be made, because parallel_tool_calls is false"
+NOT_CHECKED = "The answer could not be checked against its schema in time."
+
+# Why a call was not run, in a notice.
+UNKNOWN = "there is no such tool, or it may not be called"
+UNFIT = "its arguments do not fit the tool"
+BEYOND_LIMIT = "max_tool_calls allows {most}"
+REPEATED = "it was made in the two answers before, with the same arguments"
+NOTHING_NEW = "it was made before, with the same arguments, and so was every call of the two answers before"
+# A model that calls a tool that is not there is shown so many of those that are.
+MOST_NAMES = 40
+# The same call in so many rounds in a row is a loop, and so are these many rounds without a new call: it is not run any more.
+LOOP_AT = 3
+
+
+# Shared: an empty set takes 216 bytes.
+NOTHING_RAN: frozenset[Hashable] = frozenset()
+
+
+class Verdict(Enum):
+    SHOW = "emit the item"
+    DROP = "a call that is not wanted: collect its pieces, emit nothing"
+    ANSWER = "a call that is not run: tell the model why, emit nothing"
+    REJECT = "ask the model for it again, emit nothing"
+    FAIL = "rather no answer than this one"
+
+
+class Rejection(NamedTuple):
+    """What the model is asked for again, and why. Without a call, its answer in words was rejected."""
+
+    complaint: str
+    call: CallState | None = None
+    words: str = ""
+
+
+def _with(known: Sequence[str], one: str) -> Sequence[str]:
+    """Each is there once. They are names of tools, few and mostly none."""
+    return known if one in known else (*known, one)
+
+
+class Enforcement:
+    """Measures one engine answer after another by the requirements. Each may be asked for again once."""
+
+    def __init__(self, *, may_reject: bool) -> None:
+        self.requirements: Requirements = NO_REQUIREMENTS
+        self.rejection: Rejection | None = None
+        # Why an item must not be shown, although it cannot be asked for again.
+        self.failure: AnswerInvalid | None = None
+        # What was emitted because the engine should have constrained it, and is wrong.
+        self.not_constrained: ItemState | None = None
+        self._rejects = self._may_reject = may_reject
+        self._shown_in_round = 0
+        # How many calls the gateway runs, or has run.
+        self._runs = 0
+        # What it runs in this round and in those before it, the latest last.
+        self._runs_by_round: list[dict[Hashable, None]] = [{}]
+        # What it has run before this round, and how many rounds in a row had nothing that was new.
+        self._ran = NOTHING_RAN
+        self._rounds_without_new = 0
+        # The model makes the same call in every round.
+        self.repeats_itself = False
+        # The calls that were not run, and why not: by the names of their tools, and those of this round.
+        self.not_run: dict[tuple[str, str], None] = {}
+        self._answered: list[CallState] = []
+        self._dropped: list[CallState] = []
+        # Why the last of them was dropped.
+        self.limit = ""
+        # The tools that the model called once more, although they are withheld because of a loop.
+        self.looping: Sequence[str] = ()
+        # The tools of which a call was emitted although its check did not come to an end.
+        self.unchecked: Sequence[str] = ()
+        # How many calls followed one that was rejected.
+        self.after_rejected = 0
+
+    def begin_answer(self, requirements: Requirements) -> None:
+        self.requirements = requirements
+        self.rejection = None
+
+    def stop_rejecting(self) -> None:
+        """It is too late to ask for anything again: what is left is shown as it is, or fails."""
+        self._may_reject = False
+
+    def begin_round(self) -> None:
+        """What was required of the answers before this one has been done."""
+        self._may_reject = self._rejects
+        self._shown_in_round = 0
+        self._answered = []
+        ran = self._runs_by_round[-1].keys()
+        self._rounds_without_new = self._rounds_without_new + 1 if ran and ran <= self._ran else 0
+        self._ran = self._ran.union(ran)
+        self._runs_by_round = [*self._runs_by_round, {}][-LOOP_AT:]
+
+    # ---- one item ----------------------------------------------------------------------------------------------------
+
+    def judge(self, state: ItemState) -> Verdict:
+        """Of an item that is about to be emitted, and was checked."""
+        if state.check is None and not isinstance(state, CallState):
+            # Nothing is required of a thought, nor of words that may be anything.
+            return Verdict.SHOW
+        verdict = self._judge(state)
+        if verdict is Verdict.SHOW and isinstance(state, CallState):
+            self._shown_in_round += 1
+            if state.must_run:
+                self._runs += 1
+                if not state.opens_early:
+                    self._runs_by_round[-1][_action(state)] = None
+            if state.outcome is not None and state.outcome.unfinished:
+                self.unchecked = _with(self.unchecked, state.name)
+        return verdict
+
+    def _judge(self, state: ItemState) -> Verdict:
+        if isinstance(state, CallState) and self.is_full():
+            # Its name came late, so it did not count while others were admitted.
+            self.drop(state)
+            return Verdict.DROP
+        if isinstance(state, CallState) and self.rejection is not None:
+            # The model is asked again, and would make this call a second time, or in another order.
+            self.after_rejected += 1
+            return Verdict.DROP
+        if isinstance(state, CallState) and self.requirements.hosted and self._is_answered(state):
+            return Verdict.ANSWER
+        if _could_not_be_checked(state):
+            # The model need not be at fault: it is not asked again.
+            self.failure = AnswerInvalid(NOT_CHECKED)
+            return Verdict.FAIL
+        complaint, binding = self._complaint(state)
+        if complaint is None:
+            return Verdict.SHOW
+        if isinstance(state, CallState) and self._shown_in_round and self._reason_against(state) is not None:
+            # Asked again, the model would make the call beside it once more.
+            self.looping = _with(self.looping, state.name)
+            return Verdict.DROP
+        if self._may_reject:
+            call = state if isinstance(state, CallState) else None
+            self._reject(Rejection(complaint, call, "" if call else state.written))
+            return Verdict.REJECT
+        if not binding:
+            return Verdict.SHOW
+        if isinstance(state, CallState) and self._is_in_loop(state):
+            self.looping = _with(self.looping, state.name)
+            return Verdict.DROP
+        if isinstance(state, CallState) and self.requirements.hosted:
+            self._answer(state, BAD_CALL.format(complaint=complaint), UNFIT)
+            return Verdict.ANSWER
+        self.failure = AnswerInvalid(f"The model gave no valid answer in two attempts: {complaint}.")
+        return Verdict.FAIL
+
+    def _complaint(self, state: ItemState) -> tuple[str | None, bool]:
+        """What is wrong with the item, beyond repair; and whether it must not be shown."""
+        only = self.requirements.only
+        if isinstance(state, CallState) and (reason := self._reason_against(state)) is not None:
+            # It is shown where a call is required: any call is what the client asked for.
+            return reason, not self.requirements.must_call
+        if isinstance(state, CallState) and only is not None and not self.requirements.allows(state.name):
+            return f"{state.name} is not among the tools that may be called: {', '.join(sorted(only))}", True
+        check, outcome = state.check, state.outcome
+        if check is None or not check.buffered or outcome is None:
+            return None, False
+        return outcome.complaint, check.binding
+
+    def _is_in_loop(self, call: CallState) -> bool:
+        """Tools are withheld, and it is not one of those that are left. The response does not fail for that."""
+        required = self.requirements
+        if not required.withheld or required.must_call:
+            return False
+        return self._reason_against(call) is not None or not required.allows(call.name)
+
+    def _reason_against(self, call: CallState) -> str | None:
+        return self.requirements.reason_against(call.name, call.arguments) if self.requirements.withheld else None
+
+    def streamed_complaint(self, state: ItemState) -> AnswerInvalid | None:
+        """What is wrong with an item that was emitted as it came, because the engine should have constrained it."""
+        check, outcome = state.check, state.outcome
+        if check is None or check.buffered or outcome is None:
+            return None
+        if outcome.unfinished:
+            return AnswerInvalid(NOT_CHECKED)
+        if outcome.complaint is None:
+            return None
+        self.not_constrained = state
+        return NotConstrained(f"The engine did not constrain the answer to its schema: {outcome.complaint}.")
+
+    # ---- calls that are not run --------------------------------------------------------------------------------------
+
+    def _is_answered(self, call: CallState) -> bool:
+        """Where the gateway runs tools, the model is told what is wrong with its call, and goes on."""
+        required = self.requirements
+        if not required.tools.is_known(call.name) or not (required.withheld or required.allows(call.name)):
+            words = NO_SUCH_TOOL if required.offered else NO_TOOLS_LEFT
+            names = ", ".join(required.offered[:MOST_NAMES])
+            self._answer(call, words.format(name=call.name[:LONGEST_NAME], names=names), UNKNOWN)
+        elif not call.runs_here:
+            return False
+        elif call.outcome is not None and call.outcome.complaint is not None:
+            self._answer(call, BAD_CALL.format(complaint=call.outcome.complaint), UNFIT)
+        elif required.most_runs is not None and self._runs >= required.most_runs:
+            self._answer_beyond(call, required.most_runs)
+        elif not call.opens_early and (why := self._repetition(_action(call))) is not None:
+            self._answer_repeated(call, why)
+        else:
+            return False
+        return True
+
+    def _answer_repeated(self, call: CallState, why: str) -> None:
+        self.repeats_itself = True
+        self._answer(call, CALLED_AGAIN, why)
+
+    def judge_whole(self, call: CallState) -> None:
+        """Of a call that was emitted as it came, now that its arguments are whole. One that is repeated is not run."""
+        if not call.opens_early:
+            return
+        action = _action(call)
+        if (why := self._repetition(action)) is not None:
+            self._answer_repeated(call, why)
+        self._runs_by_round[-1][action] = None
+
+    def limit_approved(self, calls: Iterable[CallState], most: int | None) -> None:
+        """Calls that the client has approved are neither judged nor asked for again. Only so many of them are run."""
+        if most is not None:
+            for call in [call for call in calls if call.must_run][most:]:
+                self._answer_beyond(call, most)
+
+    def _answer_beyond(self, call: CallState, most: int) -> None:
+        self._answer(call, NO_CALLS_LEFT.format(count=most), BEYOND_LIMIT.format(most=most))
+
+    def _answer(self, call: CallState, words: str, why: str) -> None:
+        call.result = ToolResult(words, failed=True)
+        self._answered.append(call)
+        self.not_run[call.name[:LONGEST_NAME], why] = None
+
+    def is_answered(self, state: ItemState) -> bool:
+        """Of a call of this round that is not run: its result says why."""
+        return any(state is call for call in self._answered)
+
+    def _repetition(self, action: Hashable) -> str | None:
+        """Why the call is one of a loop. Calls that are made together are none: the model had not seen what came of them."""
+        before = self._runs_by_round[:-1]
+        if len(before) == LOOP_AT - 1 and all(action in round for round in before):
+            return REPEATED
+        return NOTHING_NEW if self._rounds_without_new >= LOOP_AT - 1 and action in self._ran else None
+
+    # ---- calls -------------------------------------------------------------------------------------------------------
+
+    def is_full(self, waiting: Iterable[ItemState] = ()) -> bool:
+        """With these, there are as many calls as there may be. A rejected call keeps its place."""
+        required = self.requirements
+        if not required.may_call or required.parallel:
+            return not required.may_call
+        rejected = self.rejection is not None and self.rejection.call is not None
+        more = rejected + sum(isinstance(state, CallState) and bool(state.name) for state in waiting)
+        return self._shown_in_round + more >= 1
+
+    def drop(self, call: CallState) -> None:
+        """Its pieces are still collected, so that they do not end up in another call."""
+        self._dropped.append(call)
+        self.limit = ONE_CALL if self.requirements.may_call else NO_CALLS
+
+    @property
+    def has_left_out(self) -> bool:
+        """There may be something to report of calls: one was left out, not run or not checked."""
+        return bool(self._dropped or self.not_run or self.looping or self.after_rejected or self.unchecked)
+
+    @property
+    def dropped(self) -> int:
+        """How many calls the model made beyond those that the response may have. An empty placeholder is not a call."""
+        return sum(1 for call in self._dropped if call.written)
+
+    # ---- the whole answer --------------------------------------------------------------------------------------------
+
+    def reject_missing(self, states: Sequence[ItemState], written: str) -> None:
+        """Rejects an answer that is at its end and lacks something."""
+        if self._may_reject and (missing := self.missing(states)) is not None:
+            self._reject(Rejection(missing, words=written))
+
+    @property
+    def requires_something(self) -> bool:
+        """An answer may lack something."""
+        return self.requirements.must_call or self.requirements.answer is not None
+
+    def missing(self, states: Sequence[ItemState]) -> str | None:
+        """What an answer at its end should have had besides these items."""
+        required = self.requirements
+        if not self.requires_something:
+            return None
+        if self.rejection is not None or any(isinstance(state, CallState) for state in states):
+            return None
+        if required.must_call:
+            return "it called no tool, although it had to"
+        if required.answer is not None and not any(isinstance(state, MessageState) for state in states):
+            return "it gave no answer"
+        return None
+
+    def _reject(self, rejection: Rejection) -> None:
+        self._may_reject = False
+        self.rejection = rejection
+
+
+def _action(call: CallState) -> Hashable:
+    return call.native, canonical_arguments(object_arguments(call.arguments_to_run))
+
+
+def _could_not_be_checked(state: ItemState) -> bool:
+    """Its check did not come to an end, and nothing may be shown that has not passed it."""
+    check, outcome = state.check, state.outcome
+    return check is not None and check.binding and outcome is not None and outcome.unfinished

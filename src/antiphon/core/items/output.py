@@ -1,0 +1,268 @@
+"""Deltas → output items: which item each delta begins or continues, and what an engine answer ended with."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from antiphon.core.events.deltas import (
+    AnnotationsDelta,
+    CallDelta,
+    CitedDelta,
+    Delta,
+    EngineFailed,
+    Finished,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    ThoughtEnded,
+    UsageReport,
+)
+from antiphon.core.events.event_style import EventStyle
+from antiphon.core.items.call_pieces import CallPieces
+from antiphon.core.items.calls import FORMS, CallState, Forms
+from antiphon.core.items.enforcement import Enforcement
+from antiphon.core.items.item_sequence import ItemSequence
+from antiphon.core.items.item_state import ItemState
+from antiphon.core.items.messages import MessageState
+from antiphon.core.items.output_items import COMPACTED_ITEMS, ITEMS
+from antiphon.core.items.reasoning import ReasoningState
+from antiphon.core.items.usage import UsageCount, Written
+from antiphon.core.protocols.responses.item_ids import beside_id
+from antiphon.core.stream.finish_reasons import COMPLETED, ending_of, reason_to_error
+from antiphon.errors import ApiError
+from antiphon.wire.responses import OutputItem
+
+
+class Output:
+    """`receive()` each delta of an engine answer, while nothing blocks the sequence; then `begin_answer()` for the next."""
+
+    def __init__(
+        self,
+        sequence: ItemSequence,
+        *,
+        new_id: Callable[[str], str],
+        style: EventStyle,
+        enforcement: Enforcement,
+        usage: UsageCount,
+        forms: Forms = FORMS,
+    ) -> None:
+        # Why the engine finished its current answer, and what that means.
+        self.reason: str | None = None
+        self.ending = COMPLETED
+        self._sequence = sequence
+        self._new_id = new_id
+        self._style = style
+        self._items = COMPACTED_ITEMS if style.compacts else ITEMS
+        self._forms = forms
+        self._enforcement = enforcement
+        self._usage = usage
+        # Made with the first call of an answer: most have none.
+        self._pieces: CallPieces | None = None
+        self._round_start = 0
+        self._answer_start = 0
+
+    # ---- one engine answer -------------------------------------------------------------------------------------------
+
+    def begin_answer(self) -> None:
+        """Another answer of the engine follows."""
+        self.reason, self.ending = None, COMPLETED
+        self._pieces = None
+        self._answer_start = len(self._sequence.opened)
+        self._sequence.withheld.clear()
+        self._sequence.set_fast_path()
+
+    def begin_round(self) -> None:
+        """The answers before this one are done with: what the model wrote in them is part of the history."""
+        self._round_start = len(self._sequence.opened)
+        self._sequence.answered.clear()
+        self._sequence.has_hosted_call = False
+        self.begin_answer()
+
+    def start_over(self) -> None:
+        """Forgets the engine's failure, because the engine is asked again. What was emitted before it stays."""
+        self._sequence.forget_waiting()
+        self._sequence.error = None
+        self._sequence.close_unchecked()
+        self.begin_answer()
+
+    @property
+    def can_start_over(self) -> bool:
+        """Not once the client has seen a call."""
+        return not any(isinstance(state, CallState) for state in self._sequence.opened)
+
+    @property
+    def round(self) -> list[ItemState]:
+        """The items of the current round, shown or not."""
+        return [*self._sequence.opened[self._round_start :], *self._sequence.waiting]
+
+    @property
+    def turn(self) -> list[ItemState]:
+        """The items of the current round, and the calls in it that were answered without being shown, in their order."""
+        states = self.round
+        if not self._sequence.answered:
+            return states
+        for at, call in reversed(self._sequence.answered):
+            states.insert(at - self._round_start, call)
+        return states
+
+    @property
+    def _answer(self) -> list[ItemState]:
+        """The items of the current answer, shown or not."""
+        return [*self._sequence.opened[self._answer_start :], *self._sequence.waiting]
+
+    @property
+    def written(self) -> str:
+        """All that the model wrote in the current answer."""
+        return "".join([*self._sequence.withheld, *[state.written for state in self._answer]])
+
+    @property
+    def lengths(self) -> Written:
+        total, thoughts = sum(map(len, self._sequence.withheld)), 0
+        for state in self._answer:
+            length = len(state.written)
+            total += length
+            if isinstance(state, ReasoningState):
+                thoughts += length
+        return Written(total, thoughts)
+
+    @property
+    def has_thought(self) -> bool:
+        return bool([state for state in self._answer if isinstance(state, ReasoningState)])
+
+    @property
+    def lone_thought(self) -> str | None:
+        """The thought of an answer that has ended as it should, and is nothing else."""
+        states = self._answer
+        if self._sequence.error is not None or self.ending is not COMPLETED or not self.only_thought:
+            return None
+        return "".join(state.written for state in states) if states else None
+
+    @property
+    def only_thought(self) -> bool:
+        """The answer is nothing but a thought, if the engine has shown even that."""
+        withheld = self._pieces is not None or self._sequence.withheld
+        return not withheld and all(isinstance(state, ReasoningState) for state in self._answer)
+
+    @property
+    def has_cut_call(self) -> bool:
+        """The arguments of a call are not whole. Only a finish_reason says that the model itself left them so."""
+        calls = (state for state in self._answer if isinstance(state, CallState))
+        return any(call.written and not call.closed and not call.finishable() for call in calls)
+
+    @property
+    def items(self) -> list[OutputItem]:
+        return [state.item for state in self._sequence.opened]
+
+    @property
+    def calls(self) -> list[CallState]:
+        """All that the client has seen."""
+        return [state for state in self._sequence.opened if isinstance(state, CallState)]
+
+    def fail(self, error: ApiError) -> None:
+        """The engine is lost. That is not an error any more once it has finished its answer."""
+        if self.reason is None and self._sequence.error is None:
+            self._sequence.error = error
+
+    # ---- deltas ------------------------------------------------------------------------------------------------------
+
+    def receive(self, delta: Delta) -> None:
+        # An engine that has finished an answer which was rejected still reports its usage.
+        if self._sequence.error is None or (self.reason is not None and type(delta) is UsageReport):
+            _RECEIVERS[type(delta)](self, delta)
+
+    def _receive_content(self, delta: TextDelta | RefusalDelta | ReasoningDelta) -> None:
+        state_type = self._items.get(type(delta))
+        if state_type is None:
+            return
+        sequence = self._sequence
+        tail = sequence.waiting[-1] if sequence.waiting else sequence.live
+        if type(tail) is state_type:
+            sequence.feed(tail.receive(delta))
+        elif (first := state_type.first(delta, follows_item=bool(sequence.opened))) is not None:
+            check = self._enforcement.requirements.answer if isinstance(delta, TextDelta) else None
+            state = state_type(self._item_id(state_type.prefix), self._style, check)
+            state.receive(first)
+            sequence.add(state)
+
+    def _receive_annotations(self, delta: AnnotationsDelta) -> None:
+        if isinstance(tail := self._sequence.tail, MessageState):
+            self._sequence.feed(tail.annotate(delta.annotations))
+
+    def _receive_call(self, delta: CallDelta) -> None:
+        pieces = self._pieces
+        if pieces is None:
+            pieces = self._pieces = CallPieces()
+        state = pieces.find(delta)
+        if state is None:
+            state = self._new_call(delta, pieces)
+        elif delta.id and state.engine_id is None:
+            state.engine_id = delta.id
+            pieces.name(state)
+        if delta.name and not state.name:
+            state.name = delta.name
+            self._sequence.advance()
+        # Only white space can follow arguments that were whole, and these have been emitted.
+        if delta.arguments and not state.closed and not state.finished:
+            self._sequence.feed(state.feed(delta.arguments))
+
+    def _new_call(self, delta: CallDelta, pieces: CallPieces) -> CallState:
+        state = self.make_call(partial(CallState, self._call_id(delta.id)))
+        state.name = delta.name or ""
+        state.engine_id = delta.id
+        state.engine_index = delta.index
+        pieces.add(state)
+        if self._enforcement.is_full(self._sequence.waiting):
+            self._enforcement.drop(state)
+            return state
+        if isinstance(tail := self._sequence.tail, MessageState):
+            # Words before a call are not the answer yet.
+            tail.waive()
+        self._sequence.add(state)
+        return state
+
+    def make_call(self, make: Callable[..., CallState]) -> CallState:
+        tools = self._enforcement.requirements.tools
+        return make(new_id=self._item_id, tools=tools, style=self._style, forms=self._forms)
+
+    def _item_id(self, prefix: str) -> str:
+        """A new one. It says whether the model wrote the item beside a call that the gateway runs, and knew no result of it."""
+        id = self._new_id(prefix)
+        return beside_id(id) if self._sequence.has_hosted_call else id
+
+    def _call_id(self, given: str | None) -> str:
+        """The engine's own, unless another call has it: results are assigned to calls by their ids."""
+        return self._new_id("call") if not given or given in self._sequence.call_ids else given
+
+    def _receive_thought_end(self, delta: ThoughtEnded) -> None:
+        if isinstance(self._sequence.live, MessageState) and not self._sequence.waiting:
+            self._sequence.close_unchecked()
+
+    def _receive_usage(self, delta: UsageReport) -> None:
+        self._usage.report(delta.usage)
+
+    def _receive_finish(self, delta: Finished) -> None:
+        # The first reason counts; engines repeat themselves.
+        if not self.reason:
+            self.reason, self.ending = delta.reason, ending_of(delta.reason)
+        self._sequence.error = reason_to_error(self.reason) if self.ending.error is not None else None
+        cut = self.ending.incomplete is not None
+        # A thought that was cut off may be followed by another answer, and then it is no longer what is incomplete.
+        if self._sequence.error is None and not (cut and self.only_thought):
+            self._sequence.close_items("incomplete" if cut else "completed")
+
+    def _receive_failure(self, delta: EngineFailed) -> None:
+        self.fail(delta.error)
+
+
+_RECEIVERS: dict[type[Any], Callable[[Output, Any], None]] = {
+    TextDelta: Output._receive_content,
+    CitedDelta: Output._receive_content,
+    ReasoningDelta: Output._receive_content,
+    RefusalDelta: Output._receive_content,
+    AnnotationsDelta: Output._receive_annotations,
+    CallDelta: Output._receive_call,
+    ThoughtEnded: Output._receive_thought_end,
+    UsageReport: Output._receive_usage,
+    Finished: Output._receive_finish,
+    EngineFailed: Output._receive_failure,
+}

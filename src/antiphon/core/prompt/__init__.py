@@ -1,0 +1,1 @@
+"""The items of a request become the chat request of an engine."""

@@ -1,0 +1,131 @@
+"""Documents in a request that are not plain text, and uploaded files: reading them is slow work, which is done before the
+engine is asked."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from antiphon.core.checks.work import (
+    NO_SUCH_FILE,
+    CheckOutcome,
+    DocumentWork,
+    StoredFileWork,
+)
+from antiphon.core.protocols.responses.item_paths import is_stored
+from antiphon.errors import InvalidRequest
+
+# How many characters of documents are remembered.
+MOST_CHARACTERS = 16 * 1024 * 1024
+
+ReadWork = DocumentWork | StoredFileWork
+# The text or the pages of a document, or what is in an uploaded file; with its path in the request.
+ReadDocument = Callable[[ReadWork, str], CheckOutcome]
+
+NOT_READ = CheckOutcome()
+
+
+# The codes of complaints that clients get as they are.
+OWN_CODES = frozenset({NO_SUCH_FILE, "unsupported_file"})
+
+
+def digest_of(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def work_digest(work: ReadWork) -> bytes:
+    """An uploaded file is known by its id, and no document has the digest of an id."""
+    if isinstance(work, DocumentWork):
+        return digest_of(work.document)
+    person = b"stored image" if work.is_image else b"stored file"
+    return hashlib.blake2b(work.id.encode(errors="surrogatepass"), digest_size=16, person=person).digest()
+
+
+# Documents that may look like text.
+DOCUMENTS = (b"%PDF-", b"{\\rtf")
+
+
+def plain_text(raw: bytes) -> str | None:
+    """Text goes as it is. None: it is a document, or text in another encoding."""
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text or raw.startswith(DOCUMENTS) else text
+
+
+class Documents:
+    """The documents of one conversion: the texts of those that were read, and the work that reads the others."""
+
+    def __init__(self, outcome_of: Callable[[bytes], CheckOutcome | None] = lambda digest: None) -> None:
+        """`outcome_of`: what came of reading a document, by its digest; None if it was not read yet."""
+        self._outcome_of = outcome_of
+        self.unread: list[ReadWork] = []
+        # By their ids, the places of the uploaded files that the client sends now.
+        self.sent_files: dict[str, str] = {}
+        self.notices: list[str] = []
+
+    def read(self, work: ReadWork, where: str) -> CheckOutcome:
+        """Empty as long as it was not read."""
+        if isinstance(work, StoredFileWork) and not is_stored(where):
+            self.sent_files.setdefault(work.id, where)
+        outcome = self._outcome_of(work_digest(work))
+        if outcome is None:
+            self.unread.append(work)
+            return NOT_READ
+        if outcome.complaint is not None:
+            return self._complain(outcome, where)
+        if outcome.images and not (isinstance(work, StoredFileWork) and work.is_image):
+            self.notices.append(f"`{where}`: the PDF has no text, the images on its pages take its place")
+        return outcome
+
+    def _complain(self, outcome: CheckOutcome, where: str) -> CheckOutcome:
+        problem = f"`{where}` cannot be read: {outcome.complaint}."
+        if not is_stored(where):
+            code = outcome.code if outcome.code in OWN_CODES else "unreadable_file"
+            raise InvalidRequest(problem, param=where, code=code)
+        self.notices.append(problem)
+        return CheckOutcome(f"(This file cannot be read: {outcome.complaint}.)")
+
+
+class KnownDocuments:
+    """What came of reading documents, the latest ones: the same ones come with every request of a conversation."""
+
+    def __init__(self, most_characters: int = MOST_CHARACTERS) -> None:
+        self._most = most_characters
+        self._outcomes: dict[bytes, CheckOutcome] = {}
+        self._size = 0
+
+    def get(self, digest: bytes) -> CheckOutcome | None:
+        return self._outcomes.get(digest)
+
+    def add(self, digest: bytes, outcome: CheckOutcome) -> None:
+        self._remove(digest)
+        self._outcomes[digest] = outcome
+        self._size += _size(outcome)
+        while self._size > self._most:
+            self._remove(next(iter(self._outcomes)))
+
+    def _remove(self, digest: bytes) -> None:
+        if (outcome := self._outcomes.pop(digest, None)) is not None:
+            self._size -= _size(outcome)
+
+
+def _size(outcome: CheckOutcome) -> int:
+    # An outcome without a text takes some memory, too.
+    return outcome_size(outcome) + 1000
+
+
+def outcome_size(outcome: CheckOutcome) -> int:
+    """In characters."""
+    return len(outcome.text) + sum(map(len, outcome.images))
+
+
+def files_of(item: dict[str, Any]) -> Iterator[StoredFileWork]:
+    """The uploaded files that an item names."""
+    for member in ("content", "output"):
+        parts = item.get(member)
+        # Most of many parts name none: they are passed over without a call for each.
+        naming = [part for part in parts if type(part) is dict and "file_id" in part] if isinstance(parts, list) else ()
+        for part in naming:
+            if isinstance(id := part["file_id"], str):
+                yield StoredFileWork(id, is_image=part.get("type") == "input_image")

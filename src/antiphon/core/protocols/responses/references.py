@@ -1,0 +1,111 @@
+"""Input items that stand for another item, and have only its id: references, reasoning without its text, and calls that made
+an image, which clients need not send back.
+
+An item that the prompt contains anyway is not sent twice: what stands for it stays in its place, so that the numbers of the
+items are those of the client, and is left out of the prompt.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from antiphon.core.protocols.responses.item_paths import is_stored
+from antiphon.core.protocols.responses.validation import convert
+from antiphon.errors import InvalidRequest, quoted
+from antiphon.wire.input_items import InputItemReference
+
+Item = dict[str, Any]
+
+# The types of items that may stand for another one. Items of all other types stand for themselves.
+STAND_INS = frozenset({"item_reference", "reasoning", "image_generation_call"})
+
+
+def stands_for(item: Item) -> str | None:
+    """The id of the item that this one stands for. None: it stands for itself."""
+    kind = item.get("type")
+    if isinstance(kind, str) and kind not in STAND_INS:
+        return None
+    if kind == "reasoning":
+        is_meant = not (item.get("content") or item.get("encrypted_content") or item.get("summary"))
+    else:
+        is_meant = _is_bare_image(item) or is_reference(item)
+    id = item.get("id")
+    return id if is_meant and isinstance(id, str) else None
+
+
+def may_stand_for_others(items: Iterable[Item]) -> list[Item]:
+    """The items whose type alone does not say that they stand for themselves: most requests have none."""
+    return [item for item in items if not isinstance(kind := item.get("type"), str) or kind in STAND_INS]
+
+
+def is_reference(item: Item) -> bool:
+    """`type` may be left out, if there is only an id."""
+    kind = item.get("type")
+    return kind == "item_reference" or (kind is None and "id" in item and item.keys() <= {"id", "type"})
+
+
+def _is_bare_image(item: Item) -> bool:
+    return item.get("type") == "image_generation_call" and item.keys() <= {"type", "id"}
+
+
+def whole_items(items: Sequence[Item]) -> Sequence[Item]:
+    """The items that stand for themselves."""
+    return [item for item in items if stands_for(item) is None] if may_stand_for_others(items) else items
+
+
+def whole_ids(*lists: Iterable[Item]) -> set[str]:
+    """The ids of the items that stand for themselves."""
+    return {item["id"] for items in lists for item in items if isinstance(item.get("id"), str) and stands_for(item) is None}
+
+
+def unresolved(history: Sequence[Item], own: Sequence[Item]) -> list[str]:
+    """The ids that the request's own items stand for, and that are neither there nor in the history, each once."""
+    if not (suspects := may_stand_for_others(own)):
+        return []
+    wanted = dict.fromkeys(id for item in suspects if (id := stands_for(item)) is not None)
+    if not wanted:
+        return []
+    known = whole_ids(history, own)
+    return [id for id in wanted if id not in known]
+
+
+def resolved(history: Sequence[Item], own: Sequence[Item], found: Mapping[str, Item] | None = None) -> list[Item]:
+    """The request's own items, with the found ones in the place of what stands for them.
+
+    A reference that leads nowhere is an error.
+    """
+    if not may_stand_for_others(own):
+        return list(own)
+    known: set[str] | None = None
+    items: list[Item] = []
+    for at, item in enumerate(own):
+        if isinstance(kind := item.get("type"), str) and kind not in STAND_INS:
+            items.append(item)
+            continue
+        if is_reference(item):
+            convert(item, InputItemReference, f"input[{at}]")
+        if (id := stands_for(item)) is not None:
+            known = whole_ids(history, own) if known is None else known
+            item = _resolved(id, item, known, found or {}, f"input[{at}].id")
+        items.append(item)
+    return items
+
+
+def _resolved(id: str, item: Item, known: set[str], found: Mapping[str, Item], param: str) -> Item:
+    if id not in known and id in found:
+        known.add(id)
+        return found[id]
+    if id not in known and is_reference(item):
+        raise InvalidRequest(f"Item {quoted(id)} not found.", param=param, code="item_not_found")
+    return item
+
+
+def unresolved_to_notice(item: Item, where: str) -> str | None:
+    """Why what stands for another item is left out, although the other one is not sent."""
+    if is_reference(item):
+        return f"{where}: item {item['id']!r} is no longer stored, and was left out"
+    if is_stored(where):
+        # Stored reasoning without a text has never had one.
+        return None
+    if _is_bare_image(item):
+        return f"{where}: {item['type']} {item['id']!r} is not stored here, and was left out"
+    return f"{where}: the text of reasoning item {item['id']!r} is not stored here, and was left out"

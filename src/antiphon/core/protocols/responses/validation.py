@@ -1,0 +1,115 @@
+"""Untyped JSON → Structs, with errors that name the field by its path in the request."""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.core.protocols.responses.chat_fields import refuse_chat_fields
+from antiphon.core.protocols.responses.field_errors import complaint_to_error
+from antiphon.core.protocols.responses.json_errors import unreadable_to_error
+from antiphon.core.protocols.responses.limits import (
+    DEFAULT_LIMITS,
+    RequestLimits,
+    check_nesting,
+    check_request,
+)
+from antiphon.core.protocols.responses.query_values import check_query
+from antiphon.errors import InvalidRequest
+from antiphon.wire import UNREADABLE
+from antiphon.wire.responses import CreateResponse, ReasoningOptions, StreamOptions, TextFormat, TextOptions
+
+T = TypeVar("T")
+S = TypeVar("S", bound=Struct)
+
+# How many fields that are not part of the API are named.
+MOST_NAMED = 100
+# The fields of a request that are objects, and whose members are checked.
+OBJECTS: dict[str, type[Struct]] = {
+    "text": TextOptions,
+    "text.format": TextFormat,
+    "reasoning": ReasoningOptions,
+    "stream_options": StreamOptions,
+}
+
+
+def convert_strings(value: dict[str, str], kind: type[S]) -> S:
+    """The parameters of a query string, some of which are numbers."""
+    check_query(value, kind)
+    return convert(value, kind, "", strict=False)
+
+
+def convert(value: Any, kind: type[T], where: str, *, strict: bool = True) -> T:
+    """`where` is the path of the value in the request body: `input[3]`."""
+    try:
+        return msgspec.convert(value, kind, strict=strict)
+    except msgspec.ValidationError as wrong:
+        raise complaint_to_error(str(wrong), kind, where, value) from None
+
+
+def body_to_request(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> tuple[CreateResponse, list[str]]:
+    """The request, and the names of the fields that are not part of the API."""
+    value = _object(body, limits)
+    refuse_chat_fields(value)
+    request = convert(value, CreateResponse, "")
+    check_request(request, limits)
+    if (request.prompt_cache_options or {}).get("prewarm") is True:
+        # The client wants no answer.
+        request.generate = False
+    return request, sorted(_unknown(value, CreateResponse))
+
+
+@cache
+def _names(kind: type[Struct]) -> frozenset[str]:
+    return frozenset(kind.__struct_fields__)
+
+
+def _unknown(value: dict[str, Any], kind: type[Struct], path: str = "") -> Iterator[str]:
+    names = _names(kind)
+    for name, member in value.items():
+        if name not in names:
+            yield path + name
+        elif isinstance(member, dict) and (inner := OBJECTS.get(path + name)) is not None:
+            yield from _unknown(member, inner, f"{path}{name}.")
+
+
+def unknown_notices(names: Sequence[str]) -> list[str]:
+    """About fields that are not part of the API. A body may have as many as fit into it."""
+    notices = [f"field {name} is unknown and was left out" for name in names[:MOST_NAMED]]
+    others = len(names) - len(notices)
+    return notices if others <= 0 else [*notices, f"unknown fields beside these that were left out: {others}"]
+
+
+def message_to_request(message: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> tuple[CreateResponse, list[str]]:
+    """`response.create` over a WebSocket: the answer is always streamed, and never made in the background."""
+    request, unknown = body_to_request(message, limits)
+    if "stream_id" in unknown:
+        # The client would wait for events that carry this id.
+        problem = "`stream_id` is not supported: leave it out. A connection has one stream."
+        raise InvalidRequest(problem, param="stream_id", code="unsupported_parameter")
+    left_out = ["background"] if request.background else []
+    request.stream, request.background = True, None
+    return request, [*left_out, *(name for name in unknown if name != "type")]
+
+
+def read_struct(body: bytes, kind: type[S], limits: RequestLimits = DEFAULT_LIMITS) -> tuple[S, list[str]]:
+    """The body, and the names of the fields that are not part of the API."""
+    value = _object(body, limits)
+    return convert(value, kind, ""), sorted(_unknown(value, kind))
+
+
+def body_to_struct(body: bytes, kind: type[T], limits: RequestLimits = DEFAULT_LIMITS) -> T:
+    return convert(_object(body, limits), kind, "")
+
+
+def _object(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(body)
+    except UNREADABLE as broken:
+        raise unreadable_to_error(str(broken), body) from None
+    if not isinstance(value, dict):
+        raise InvalidRequest("The body must be a JSON object.", code="invalid_json")
+    check_nesting(value, limits)
+    return value

@@ -1,0 +1,274 @@
+"""A recording: the inputs of one exchange, from which `core/recording/rerun.py` runs it again.
+
+An exchange does no I/O. So its events follow from its request, the history, what was known of the engines, what it drew (ids,
+times, seals), and what its caller did with it. Only these are kept: no event, and no copy of what the engine was asked.
+"""
+
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct, field
+
+from antiphon.core.checks.work import CheckOutcome
+from antiphon.core.events.plain_deltas import AnyEvent
+from antiphon.core.exchange.environment import Environment
+from antiphon.core.exchange.exchange import Exchange
+from antiphon.core.hosted.code_results import CodeFile
+from antiphon.core.hosted.mcp.tools import McpTools
+from antiphon.core.knowledge.knowledge import EngineKnowledge, KnownFacts
+from antiphon.core.prompt.images import outcome_without_images, without_images
+from antiphon.core.recording.drawn_values import OVERHEAD, Drawn, noting_environment
+from antiphon.core.recording.received_pieces import ReceivedPieces
+from antiphon.core.toolbox.secrets import body_without_secrets, has_secrets
+from antiphon.core.toolbox.servers import Listing
+from antiphon.core.toolbox.tools import ToolResult
+from antiphon.errors import ApiError
+from antiphon.sealed_text import NO_SEALER
+from antiphon.wire.responses import CreateResponse, Usage
+
+Item = dict[str, Any]
+
+# The call of an exchange's method, or of its compaction's: when, its name, its arguments, and after how many pieces.
+Call = tuple[float, str, Any, int]
+
+ASKED = "asked"
+# In front of the calls of the exchange that compacts the history.
+OF_COMPACTION = "compaction."
+
+# Bytes of a file that can be linked, beside its name.
+PER_FILE = 200
+
+# Fields of a request that are set after it was read.
+SET_LATER = ("model", "stream", "store", "background", "generate")
+_set_later = attrgetter(*SET_LATER)
+
+
+class Options(NamedTuple):
+    """The other arguments of an exchange."""
+
+    compact: bool = False
+    response_id: str | None = None
+    created_at: int | None = None
+    notices: Sequence[str] = ()
+    attached: Sequence[Item] = ()
+    containers: Mapping[str, str] = {}
+    files: Mapping[str, Sequence[CodeFile]] = {}
+    in_words: Sequence[int] = ()
+
+
+class Recording(Struct):
+    """`make_exchange()` begins it; the exchange adds its calls, and who passes the engine's bytes on adds those."""
+
+    # The client's request as it came, without images, and without the secrets of its tools.
+    body: bytes
+    now: Callable[[], float]
+    # The body is the request that is answered. Otherwise that is kept, too: it came in another protocol, or stored items took
+    # the place of references in it.
+    is_as_sent: bool = True
+    request: bytes | None = None
+    # The fields that were set after the body was read.
+    set_later: dict[str, Any] = field(default_factory=dict)
+    engines: Sequence[KnownFacts] = ()
+    # What all exchanges share, without the owner's cipher; and whether there is one.
+    environment: Environment | None = None
+    seals: bool = False
+    # The stored items before the input, as JSON, without images.
+    history: bytes = b"[]"
+    options: Options = field(default_factory=Options)
+    drawn: Drawn = field(default_factory=Drawn)
+    calls: list[Call] = field(default_factory=list)
+    # The pieces of the engine's answers, and when each came. Two lists: a pair for each would cost much more.
+    pieces: ReceivedPieces = field(default_factory=ReceivedPieces)
+    times: "array[float]" = field(default_factory=lambda: array("d"))
+    # The bytes of memory that it takes, about.
+    size: int = 0
+    # Nothing more is added: it would be too large.
+    is_cut: bool = False
+    # All but the beginning of the body was too large, or had to make room: it cannot be run again.
+    is_left_out: bool = False
+    # In front of the names of calls: whose they are.
+    part: str = ""
+    # Of the terminal event.
+    last_number: int | None = None
+    # How many of the pieces are part of its size.
+    _counted: int = 0
+
+    def make_exchange(
+        self,
+        request: CreateResponse,
+        engines: Sequence[Any],
+        environment: Environment,
+        *,
+        history: Sequence[Item],
+        **options: Any,
+    ) -> Exchange:
+        clean = _without_secrets_or_images if has_secrets(request) else without_images
+        self.body = clean(self.body)
+        if not self.is_as_sent:
+            self.request = clean(msgspec.json.encode(request))
+        self.set_later = dict(zip(SET_LATER, _set_later(request), strict=True))
+        self.engines = [engine.facts() for engine in engines]
+        self.environment = _as_recorded(self.environment)
+        self.seals = environment.sealer is not NO_SEALER
+        self.history = without_images(msgspec.json.encode(history)) if history else b"[]"
+        self.options = Options(**options)
+        self.size = len(self.body) + len(self.request or b"") + len(self.history) + OVERHEAD
+        if files := self.options.files:
+            self.size += sum(len(file.name) + PER_FILE for each in files.values() for file in each)
+        return RecordedExchange(
+            self, request, engines, noting_environment(environment, self.drawn, self.grow), history=history, **options
+        )
+
+    def grow(self, size: int) -> None:
+        self.size += size
+
+    def asked(self, engine: str) -> None:
+        """A chat request is sent to this engine now: it may have waited for its place there."""
+        self.note(self.part + ASKED, engine)
+
+    def receive(self, data: bytes) -> None:
+        """A piece of the engine's answer."""
+        self.pieces.append(data)
+        self.times.append(self.now())
+
+    def count_pieces(self) -> None:
+        """Those that have come since they were counted last are part of its size, or forgotten if nothing may be added."""
+        if self.is_cut:
+            del self.pieces[self._counted :], self.times[self._counted :]
+        else:
+            added = len(self.pieces) - self._counted
+            self.size += self.pieces.kept(self._counted) + OVERHEAD * added
+            self._counted += added
+
+    def empty(self, body: bytes) -> None:
+        """Keeps this beginning of its body, and nothing else."""
+        self.is_cut = self.is_left_out = True
+        del self.calls[:], self.pieces[:], self.times[:]
+        self.body, self.request, self.history, self.drawn = body, None, b"[]", Drawn()
+        self.size, self._counted = len(body), 0
+
+    def note(self, name: str, arguments: Any = None, size: int = 0) -> None:
+        if not self.is_cut:
+            self.calls.append((self.now(), name, arguments, len(self.pieces)))
+            self.size += size + OVERHEAD
+
+
+def _as_recorded(environment: Environment | None) -> Environment | None:
+    """The operator's servers may change while the gateway runs; what was recorded may not."""
+    if environment is None or not isinstance(mcp := environment.tools.get("mcp"), McpTools):
+        return environment
+    return environment.with_tool("mcp", mcp.as_recorded())
+
+
+def _without_secrets_or_images(data: bytes) -> bytes:
+    return without_images(body_without_secrets(data))
+
+
+def without_trace(error: ApiError) -> ApiError:
+    """The same, without the frames in which it was raised: all of a run would stay in memory with them."""
+    copied = type(error).__new__(type(error))
+    copied.__dict__.update(error.__dict__)
+    copied.args = error.args
+    return copied
+
+
+def _size(error: ApiError) -> int:
+    return len(error.message) + (len(error.failure.message) if error.failure is not None else 0)
+
+
+class RecordedExchange(Exchange):
+    """An exchange that notes every call of its caller. The engine's bytes do not come through it: see `Recording.receive`."""
+
+    def __init__(self, recording: Recording, *inputs: Any, part: str = "", **options: Any) -> None:
+        self._recording = recording
+        self._part = part
+        # It calls itself: what follows from a noted call is not noted.
+        self._is_inside = False
+        super().__init__(*inputs, **options)
+
+    def _make_compaction(self, *inputs: Any, **options: Any) -> Exchange:
+        return RecordedExchange(self._recording, *inputs, part=OF_COMPACTION, **options)
+
+    def _note(self, name: str, arguments: Any = None, size: int = 0) -> None:
+        if not self._is_inside:
+            self._recording.note(self._part + name if self._part else name, arguments, size)
+
+    def _note_error(self, name: str, error: ApiError) -> None:
+        self._note(name, without_trace(error), _size(error))
+
+    def start(self) -> list[AnyEvent]:
+        self._note("start")
+        self._recording.part = self._part
+        return super().start()
+
+    def heartbeat(self) -> list[AnyEvent]:
+        self._note("heartbeat")
+        return super().heartbeat()
+
+    def finish(self, error: ApiError | None = None) -> list[AnyEvent]:
+        if error is None:
+            self._note("finish")
+        else:
+            self._note_error("finish", error)
+        return super().finish(error)
+
+    def refused(self, error: ApiError) -> list[AnyEvent]:
+        self._note_error("refused", error)
+        return super().refused(error)
+
+    def abort(self, error: ApiError) -> list[AnyEvent]:
+        self._note_error("abort", error)
+        compaction = self.compaction
+        if isinstance(compaction, RecordedExchange):
+            compaction._is_inside = True
+        try:
+            return super().abort(error)
+        finally:
+            if isinstance(compaction, RecordedExchange):
+                compaction._is_inside = False
+
+    def checked(self, outcome: CheckOutcome) -> list[AnyEvent]:
+        kept = outcome_without_images(outcome)
+        self._note("checked", kept, len(kept.text))
+        return super().checked(outcome)
+
+    def tool_result(self, call_id: str, result: ToolResult) -> list[AnyEvent]:
+        # What a tool has made for the client, such as an image, may be much larger than what the model reads.
+        more = 0 if result.data is None else len(msgspec.json.encode(result.data))
+        self._note("tool_result", (call_id, result), len(result.output) + more)
+        return super().tool_result(call_id, result)
+
+    def listed(self, label: str, listing: Listing) -> list[AnyEvent]:
+        self._note("listed", (label, listing), len(msgspec.json.encode(listing)))
+        return super().listed(label, listing)
+
+    def estimated(self, usages: Sequence[Usage]) -> list[AnyEvent]:
+        self._note("estimated", list(usages))
+        return super().estimated(usages)
+
+    def counted(self, tokens: int) -> list[AnyEvent]:
+        self._note("counted", tokens)
+        return super().counted(tokens)
+
+    def compacted(self) -> list[AnyEvent]:
+        self._note("compacted")
+        return super().compacted()
+
+    def probed(self, knowledge: EngineKnowledge) -> list[AnyEvent]:
+        self._note("probed", knowledge.facts())
+        return super().probed(knowledge)
+
+    def end(self, error: ApiError | None = None) -> list[AnyEvent]:
+        if error is None:
+            self._note("end")
+        else:
+            self._note_error("end", error)
+        events = super().end(error)
+        if self._part:
+            self._recording.part = ""
+        else:
+            self._recording.last_number = events[-1].sequence_number
+        return events

@@ -1,0 +1,1 @@
+"""An engine's bytes become deltas: text, reasoning and calls."""

@@ -1,0 +1,86 @@
+"""A marker, what is between it and its end, and the end: the general form of a call in text."""
+
+from collections.abc import Iterable, Sequence
+
+from antiphon.core.stream.text_calls.bodies import Body, reject_other_word
+from antiphon.core.stream.text_calls.candidates import Candidate, Match
+from antiphon.core.stream.text_calls.shapes import Call, ToolNames
+from antiphon.core.stream.text_calls.source import NotACall, Reading, Source
+from antiphon.patterns import any_of
+
+# The words of a body that are not the name of a tool.
+_OTHER_WORDS = ("call", "function")
+
+
+class Block:
+    """`opening` is read, then the bodies up to one of `ends`. Without ends, it is one body, and what may directly follow."""
+
+    def __init__(
+        self,
+        opening: str,
+        ends: Sequence[str],
+        bodies: Iterable[Body],
+        following: Iterable[Body] = (),
+        stray: Sequence[str] = (),
+    ) -> None:
+        self._opening = opening
+        self._end = any_of(ends)
+        # The next block ends one whose end was forgotten.
+        self._stop = any_of([*ends, opening] if ends else [])
+        self._bodies = tuple(bodies)
+        self._following = tuple(following)
+        # Ends of something that was never opened: they are dropped.
+        self._stray = any_of(stray)
+
+    def candidate(self, tools: ToolNames, start: int) -> Candidate:
+        return Candidate(self.read, tools, start)
+
+    def quoted_candidate(self, tools: ToolNames, start: int) -> Candidate:
+        """A call between quotation marks is an example, with all that it contains."""
+        return Candidate(self._read_quoted, tools, start)
+
+    def _read_quoted(self, source: Source, tools: ToolNames) -> Reading[Match]:
+        return (yield from self.read(source, tools))._replace(is_text=True)
+
+    def read(self, source: Source, tools: ToolNames) -> Reading[Match]:
+        source.at += len(self._opening)
+        yield from source.white_space()
+        yield from reject_other_word(source, tools, source.at, _OTHER_WORDS)
+        calls = yield from self._body(source, tools, self._bodies)
+        if self._end is not None:
+            calls += yield from self._to_end(source, tools)
+            return Match(calls, source.at)
+        return Match(calls, source.at, self._rest(tools))
+
+    def _body(self, source: Source, tools: ToolNames, bodies: Sequence[Body]) -> Reading[list[Call]]:
+        index, head = yield from source.first_of([body.head for body in bodies])
+        return (yield from bodies[index].read(source, tools, head, self._stop))
+
+    def _to_end(self, source: Source, tools: ToolNames) -> Reading[list[Call]]:
+        """The other calls of the block, and its end. What is neither, and all that follows, is text."""
+        assert self._end is not None
+        calls: list[Call] = []
+        while True:
+            at = source.at
+            try:
+                yield from source.white_space()
+                index, head = yield from source.first_of([self._end, *(body.head for body in self._bodies)])
+                if index == 0:
+                    return calls
+                calls += yield from self._bodies[index - 1].read(source, tools, head, self._stop)
+            except NotACall:
+                source.at = at
+                return calls
+
+    def _rest(self, tools: ToolNames) -> Candidate | None:
+        may_follow = self._following or self._stray is not None
+        return Candidate(self._read_rest, tools, 0, plain_prefix=0) if may_follow else None
+
+    def _read_rest(self, source: Source, tools: ToolNames) -> Reading[Match]:
+        heads = [body.head for body in self._following]
+        stray = [] if self._stray is None else [self._stray]
+        index, head = yield from source.first_of([*heads, *stray])
+        if index == len(heads):
+            return Match([], source.at)
+        calls = yield from self._following[index].read(source, tools, head, self._stop)
+        return Match(calls, source.at, self._rest(tools))

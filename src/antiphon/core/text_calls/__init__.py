@@ -1,9 +1,0 @@
-"""Tool calls in the text of an answer, from an engine that does not parse them or that was only constrained to their schema."""
-
-from antiphon.core.text_calls.constrained_call import ConstrainedCall
-from antiphon.core.text_calls.finder import CallFinder
-from antiphon.core.text_calls.said import SaidCalls
-from antiphon.core.text_calls.search import TextCalls
-from antiphon.core.text_calls.thoughts import calls_ending_thought
-
-__all__ = ["CallFinder", "ConstrainedCall", "SaidCalls", "TextCalls", "calls_ending_thought"]

@@ -1,0 +1,304 @@
+"""Runs the embedded engine as a child process, restarts it when it dies, and stops it with the gateway."""
+
+import asyncio
+import contextlib
+import importlib.util
+import logging
+import secrets
+import socket
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, structs
+
+from antiphon.core.knowledge.loading import Loading, Stage
+from antiphon.engines.embedded import CannotEmbed
+from antiphon.engines.embedded.child import NO_LLAMACPP, READY, Parameters
+from antiphon.engines.embedded.machine_memory import bytes_read_by
+from antiphon.engines.embedded.named_models import MAX_DEFAULT_CONTEXT
+from antiphon.engines.embedded.progress import Milestones, Progress, show_progress
+from antiphon.engines.embedded.templates import template_for
+from antiphon.engines.embedded.weights import (
+    Weights,
+    alias_of,
+    facts_of,
+    find_weights,
+    sampling_of,
+)
+from antiphon.logs import log
+
+STOP_TIMEOUT = 5.0
+# How many lines of the engine's output an error message quotes.
+LAST_LINES = 12
+MAX_LINE_BYTES = 1024 * 1024
+PORT_ATTEMPTS = 3
+# For a model file that does not name its context.
+UNKNOWN_CONTEXT = 4096
+# Seconds between two looks at how much of a model has been read, and every how many per cent there is a line in the log.
+MEASURE_INTERVAL = 0.5
+LOGGED_PERCENT = 25
+
+
+def can_embed() -> bool:
+    return importlib.util.find_spec("xllamacpp") is not None
+
+
+class RestartPauses(Struct, frozen=True):
+    """Seconds before a dead engine is restarted. The pause doubles with every death, and starts over once an engine has run
+    for `stable_after` seconds."""
+
+    first: float = 0.5
+    longest: float = 30.0
+    stable_after: float = 60.0
+
+
+DEFAULT_PAUSES = RestartPauses()
+
+
+class ModelOptions(Struct, frozen=True):
+    # Where models are downloaded to.
+    folder: Path
+    # The context of one request, in tokens. None: what the model was trained for, within limits.
+    context: int | None = None
+    # How many requests are processed at once.
+    slots: int = 2
+    # -1: as many layers on the GPU as fit, and one thread for each core.
+    gpu_layers: int = -1
+    threads: int = -1
+    verbose: bool = False
+
+
+class EngineProcess:
+    """Cancel `run()` to stop the engine. The URL is known before `run()`, and stays the same as long as its port is free."""
+
+    def __init__(self, model: str, options: ModelOptions, pauses: RestartPauses = DEFAULT_PAUSES) -> None:
+        self.alias = alias_of(model)
+        # How the tokens of its answers are chosen where a request does not say.
+        self.sampling = sampling_of(model)
+        self.facts = facts_of(model)
+        self.key = secrets.token_urlsafe(32)
+        # Called with the new URL when the port changes, and when the engine dies.
+        self.moved: Callable[[str], None] = lambda url: None
+        self.lost: Callable[[], None] = lambda: None
+        # What it does until it can be used, and what is called when that has changed.
+        self.loading = Loading(self.alias)
+        self.progressed: Callable[[Loading], None] = lambda loading: None
+        self.model = model
+        self._options = options
+        self._pauses = pauses
+        self._port = _free_port()
+        self._child: Child | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def pid(self) -> int | None:
+        """The current engine's process id."""
+        return self._child.process.pid if self._child is not None else None
+
+    async def run(self) -> None:
+        """Raises CannotEmbed if the model is missing or the first start fails. After that, a dead engine is restarted."""
+        if not can_embed():
+            raise CannotEmbed(NO_LLAMACPP)
+        weights = await find_weights(self.model, self._options.folder, show=self._show_download)
+        try:
+            await self._start(weights)
+            await self._supervise(weights)
+        finally:
+            if self._child is not None:
+                await self._child.stop()
+
+    async def _supervise(self, weights: Weights) -> None:
+        pause = self._pauses.first
+        while True:
+            began = time.monotonic()
+            reason = await self._end_of_child()
+            self.lost()
+            is_stable = time.monotonic() - began >= self._pauses.stable_after
+            pause = self._pauses.first if is_stable else pause
+            self._report(Loading(self.alias, failures=1 if is_stable else self.loading.failures + 1, reason=reason))
+            log("engine died", level=logging.WARNING, model=self.alias, reason=reason, restarts_in=pause)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, self._pauses.longest)
+            # A failed start is a death too: the next round logs it.
+            with contextlib.suppress(CannotEmbed):
+                await self._start(weights)
+
+    async def _end_of_child(self) -> str:
+        assert self._child is not None
+        return await self._child.end()
+
+    async def _start(self, weights: Weights) -> None:
+        reason = ""
+        for _ in range(PORT_ATTEMPTS):
+            try:
+                self._child = await Child.spawn(self._parameters(weights))
+            except OSError as failed:
+                raise CannotEmbed(f"cannot start a process for the model: {failed.strerror or failed}") from None
+            if await self._load(self._child, weights.path.stat().st_size):
+                log("engine started", model=self.alias, url=self.url, pid=self.pid)
+                self._note("starting")
+                return
+            reason = await self._child.end()
+            if _is_free(self._port):
+                break
+            self._port = _free_port()
+            self.moved(self.url)
+        raise CannotEmbed(f"the model {weights.path} could not be served: {reason}")
+
+    async def _load(self, child: "Child", size: int) -> bool:
+        """Until the model is loaded. False: the child exited before."""
+        log("loading model", model=self.alias, bytes=size)
+        measuring = asyncio.create_task(self._measure(child.process.pid, size))
+        try:
+            return await child.ready()
+        finally:
+            measuring.cancel()
+
+    async def _measure(self, pid: int, size: int) -> None:
+        """llama.cpp does not say how far it is. The system may: how much of the file the process has read."""
+        milestones = Milestones(LOGGED_PERCENT)
+        while (done := bytes_read_by(pid)) is not None:
+            if done >= size:
+                # What llama.cpp does with it takes a while, too.
+                self._note("starting")
+                return
+            self._note("loading", done, size)
+            if milestones.passed(done, size):
+                log("loading model", model=self.alias, bytes=size, percent=self.loading.percent)
+            await asyncio.sleep(MEASURE_INTERVAL)
+
+    @contextlib.contextmanager
+    def _show_download(self, what: str) -> Iterator[Progress]:
+        """Also to those who ask the gateway."""
+        with show_progress(what) as show:
+
+            def progress(received: int, total: int | None) -> None:
+                show(received, total)
+                self._note("downloading", received, total)
+
+            yield progress
+
+    def _note(self, stage: Stage, done: int | None = None, total: int | None = None) -> None:
+        self._report(structs.replace(self.loading, stage=stage, done=done, total=total))
+
+    def _report(self, loading: Loading) -> None:
+        """Not every byte."""
+        before, self.loading = self.loading, loading
+        if (loading.stage, loading.percent, loading.failures) != (before.stage, before.percent, before.failures):
+            self.progressed(loading)
+
+    def _parameters(self, weights: Weights) -> Parameters:
+        options = self._options
+        trained = weights.header.context or UNKNOWN_CONTEXT
+        return Parameters(
+            path=str(weights.path),
+            alias=self.alias,
+            port=self._port,
+            key=self.key,
+            context=options.context or min(trained, MAX_DEFAULT_CONTEXT),
+            slots=options.slots,
+            gpu_layers=options.gpu_layers,
+            threads=options.threads,
+            template=template_for(weights.header),
+            verbose=options.verbose,
+        )
+
+
+class Child:
+    """One process of the engine, from its start to its end."""
+
+    def __init__(self, process: Process) -> None:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self.process = process
+        self._last_lines: deque[str] = deque(maxlen=LAST_LINES)
+        self._started: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._reading = asyncio.gather(self._read(process.stdout), self._read(process.stderr))
+        self._reading.add_done_callback(lambda _: self._resolve(False))
+
+    @classmethod
+    async def spawn(cls, parameters: Parameters) -> "Child":
+        command = [sys.executable, "-m", "antiphon.engines.embedded.child"]
+        process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=MAX_LINE_BYTES)
+        child = cls(process)
+        assert process.stdin is not None
+        # The pipe stays open: the child exits when it closes.
+        process.stdin.write(msgspec.json.encode(parameters) + b"\n")
+        return child
+
+    async def ready(self) -> bool:
+        """False: the child exited before it was ready."""
+        return await asyncio.shield(self._started)
+
+    async def end(self) -> str:
+        """Waits for the child to exit, and returns why it did."""
+        code = await self.process.wait()
+        await asyncio.shield(self._reading)
+        return "\n".join(
+            [f"it exited with code {code}" if code >= 0 else f"it was killed by signal {-code}", *self._last_lines]
+        )
+
+    async def stop(self) -> None:
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        with contextlib.suppress(ProcessLookupError):
+            self.process.terminate()
+        try:
+            async with asyncio.timeout(STOP_TIMEOUT):
+                await self.process.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()
+        await self.end()
+
+    def _resolve(self, started: bool) -> None:
+        if not self._started.done():
+            self._started.set_result(started)
+
+    async def _read(self, stream: asyncio.StreamReader) -> None:
+        async for line in _lines(stream):
+            if line == READY:
+                self._resolve(True)
+            else:
+                self._last_lines.append(line)
+                log("engine output", level=logging.DEBUG, line=line)
+
+
+async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:
+    while True:
+        try:
+            line = await stream.readline()
+        except ValueError:
+            # The line is longer than the limit: skip it.
+            continue
+        if not line:
+            return
+        if text := line.decode(errors="replace").strip():
+            yield text
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        if sys.platform != "win32":
+            # As llama.cpp does: a port with connections in TIME_WAIT is free.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True

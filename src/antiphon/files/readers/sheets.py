@@ -1,0 +1,198 @@
+"""The text of a workbook: sheet by sheet, a line for each row, with the values that formulas had when it was saved."""
+
+import re
+
+from antiphon.files.readers.dates import serial_to_text
+from antiphon.files.readers.source import Source, TextParts
+from antiphon.files.readers.xml_events import Attributes, read_xml
+from antiphon.files.readers.zip_parts import ZipParts
+
+SHEET = "[sheet: {name}]\n"
+# How many empty cells between two others are shown: a row may have a cell in its 16384th column, and no other.
+MOST_EMPTY = 50
+# The built-in formats of numbers that are dates or times.
+DATE_FORMATS = frozenset({*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)})
+# What says nothing in a format: quoted texts, colours and conditions, characters as they are.
+_PLAIN = re.compile(r'"[^"]*"|\[[^\]]*\]|\\.|_.|\*.')
+_DATE = re.compile(r"[dmyhs]", re.IGNORECASE)
+_COLUMN = re.compile(r"[A-Z]{1,3}")
+BOOLEANS = {"0": "FALSE", "1": "TRUE"}
+
+
+def read(source: Source, main: str, parts: ZipParts) -> str:
+    text = TextParts(source)
+    relations = parts.relations(main)
+    by_kind = dict(reversed([*relations.values()]))
+    strings = _shared_strings(parts, by_kind.get("sharedStrings", ""), text)
+    dates = _date_styles(parts, by_kind.get("styles", ""))
+    sheets, is_1904 = _sheets(parts, main)
+    for name, id in sheets:
+        if relations.get(id, ("", ""))[0] == "worksheet":
+            rows = text.part()
+            Rows(rows, strings, dates, is_1904=is_1904).read(parts, relations[id][1])
+            if written := rows.text():
+                text.add(f"{SHEET.format(name=name)}{written}\n")
+    return text.text()
+
+
+def _sheets(parts: ZipParts, main: str) -> tuple[list[tuple[str, str]], bool]:
+    """The names and relations of the sheets, and whether days are counted from 1904."""
+    sheets: list[tuple[str, str]] = []
+    is_1904 = False
+
+    def start(element: str, attributes: Attributes) -> None:
+        nonlocal is_1904
+        if element == "sheet":
+            sheets.extend((attributes.get("name", ""), value) for key, value in attributes.items() if key.endswith(":id"))
+        elif element == "workbookPr":
+            is_1904 = attributes.get("date1904") in ("1", "true")
+
+    read_xml(parts.open(main), start)
+    return sheets, is_1904
+
+
+def _shared_strings(parts: ZipParts, name: str, text: TextParts) -> list[str]:
+    """Texts of cells, which are written once and named by their number."""
+    strings: list[str] = []
+    # Only to bound them: they may be longer than the text is allowed to be.
+    bound = text.part()
+    open_texts: list[str] = []
+    depth = skipping = 0
+
+    def start(element: str, attributes: Attributes) -> None:
+        nonlocal depth, skipping
+        if element == "si":
+            open_texts.clear()
+        elif element == "rPh":
+            # How to say it, in Japanese.
+            skipping += 1
+        elif element == "t":
+            depth += 1
+
+    def end(element: str) -> None:
+        nonlocal depth, skipping
+        if element == "si":
+            strings.append("".join(open_texts))
+            bound.add(strings[-1])
+        elif element == "rPh":
+            skipping -= 1
+        elif element == "t":
+            depth -= 1
+
+    def data(piece: str) -> None:
+        if depth and not skipping:
+            open_texts.append(piece)
+
+    read_xml(parts.open_or_empty(name), start, end, data)
+    return strings
+
+
+def _date_styles(parts: ZipParts, name: str) -> frozenset[int]:
+    """The numbers of the styles in which a number is shown as a date or a time."""
+    formats = set(DATE_FORMATS)
+    styles: list[int] = []
+    inside = False
+
+    def start(element: str, attributes: Attributes) -> None:
+        nonlocal inside
+        if element == "numFmt" and (id := attributes.get("numFmtId", "")).isdecimal():
+            is_date = _DATE.search(_PLAIN.sub("", attributes.get("formatCode", "")).partition(";")[0])
+            (formats.add if is_date else formats.discard)(int(id))
+        elif element == "cellXfs":
+            inside = True
+        elif element == "xf" and inside:
+            id = attributes.get("numFmtId", "")
+            styles.append(int(id) if id.isdecimal() else 0)
+
+    def end(element: str) -> None:
+        nonlocal inside
+        inside = inside and element != "cellXfs"
+
+    read_xml(parts.open_or_empty(name), start, end)
+    return frozenset(at for at, id in enumerate(styles) if id in formats)
+
+
+class Rows:
+    """Writes the rows of one sheet."""
+
+    def __init__(self, text: TextParts, strings: list[str], dates: frozenset[int], *, is_1904: bool) -> None:
+        self._text = text
+        self._strings = strings
+        self._dates = dates
+        self._is_1904 = is_1904
+        self._cells: list[str] = []
+        # Of the last cell, and of the last one that is not empty. The first column is 1.
+        self._column = self._shown_column = 0
+        self._cell: Attributes = {}
+        # Of the cell that is open: its value, and its formula.
+        self._value: list[str] = []
+        self._formula: list[str] = []
+        self._into: list[str] | None = None
+
+    def read(self, parts: ZipParts, name: str) -> None:
+        read_xml(parts.open_or_empty(name), self._start, self._end, self._data)
+
+    def _start(self, element: str, attributes: Attributes) -> None:
+        if element == "row":
+            self._cells, self._column, self._shown_column = [], 0, 0
+        elif element == "c":
+            self._cell, self._value, self._formula = attributes, [], []
+        elif element in ("v", "t"):
+            self._into = self._value
+        elif element == "f":
+            self._into = self._formula
+
+    def _end(self, element: str) -> None:
+        if element in ("v", "t", "f"):
+            self._into = None
+        elif element == "c":
+            self._end_cell()
+        elif element == "row" and self._cells:
+            self._text.add("\t".join(self._cells) + "\n")
+
+    def _data(self, text: str) -> None:
+        if self._into is not None:
+            self._into.append(text)
+
+    def _end_cell(self) -> None:
+        self._column = _column(self._cell.get("r", "")) or self._column + 1
+        if shown := self._shown():
+            self._cells += [""] * min(MOST_EMPTY, max(0, self._column - self._shown_column - 1))
+            self._cells.append(shown)
+            self._shown_column = self._column
+
+    def _shown(self) -> str:
+        value, kind = "".join(self._value), self._cell.get("t", "n")
+        if not value and self._formula:
+            # Saved by a program that does not calculate.
+            return f"={''.join(self._formula)}"
+        if kind == "s":
+            at = int(value) if value.isdecimal() and len(value) < 10 else -1
+            return _line(self._strings[at]) if 0 <= at < len(self._strings) else ""
+        if kind == "b":
+            return BOOLEANS.get(value, value)
+        return self._number(value) if kind == "n" else _line(value)
+
+    def _number(self, value: str) -> str:
+        try:
+            number = float(value)
+        except ValueError:
+            return _line(value)
+        style = self._cell.get("s", "0")
+        if style.isdecimal() and int(style) in self._dates:
+            return serial_to_text(number, is_1904=self._is_1904) or value
+        # As many digits as such programs show.
+        return format(number, ".15g")
+
+
+def _column(reference: str) -> int:
+    """Of "B7", 2. 0: it does not say."""
+    found = _COLUMN.match(reference)
+    number = 0
+    for letter in found[0] if found else "":
+        number = number * 26 + ord(letter) - ord("A") + 1
+    return number
+
+
+def _line(value: str) -> str:
+    return " ".join(value.split())

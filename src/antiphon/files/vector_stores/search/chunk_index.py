@@ -1,0 +1,298 @@
+"""The chunks of vector stores: written with their words and vectors, and found by both.
+
+A search makes a ranking by words (BM25) and one by vectors for each query, and fuses them by reciprocal rank. The best of these
+get a score, which orders them. It says how well a chunk matches, whatever else is found: the mean, by the weights of the
+search, of the share of the query's words that it has, the rare ones counting more, and of the cosine between its vector and
+that of the query. So a threshold means the same in every search.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, NamedTuple
+
+from antiphon.files.vector_stores.search.embeddings import Embedder, EmbedderOf
+from antiphon.files.vector_stores.search.found import Found, Wanted
+from antiphon.files.vector_stores.search.rank_fusion import Ranking, fuse
+from antiphon.files.vector_stores.search.words import (
+    level_of,
+    rarity,
+    share_of_level,
+    share_of_words,
+    terms_of_text,
+    terms_of_word,
+    words_of_query,
+)
+from antiphon.store.files import chunks
+from antiphon.store.files.chunks import (
+    ChunkRow,
+    NewChunk,
+    Ranked,
+    StoreState,
+)
+from antiphon.store.sql.database import Database
+
+if TYPE_CHECKING:
+    from antiphon.files.vector_stores.search.embeddings import Vectors
+    from antiphon.files.vector_stores.search.vector_cache import VectorCache
+
+# Chunks that are written in one transaction: others wait for it.
+AT_ONCE = 100
+# Of each ranking, so many are fused; more, if more are wanted.
+DEPTH = 100
+# So many of the fused ones get a score, or twice as many as are wanted.
+CANDIDATES = 20
+# How many places in the index one ranking by words may read: of a store with many chunks, the words that most of them have are
+# then passed over. They say little.
+MOST_PLACES = 200_000
+# How often one search looks a word up in a store. With many queries and stores, only the first words of each query count.
+MOST_LOOKUPS = 4_096
+FEWEST_WORDS = 8
+# Seconds until a model that could not make vectors is asked again for those that are missing.
+EMBED_AGAIN = 60.0
+# The memory for vectors, in bytes.
+MEMORY = 512 * 1024 * 1024
+
+
+class Query(NamedTuple):
+    text: str
+    # The words that some chunk has, and how rare each is.
+    rarities: Mapping[str, float]
+    # Of the terms of these words.
+    weights: Mapping[int, float]
+
+
+class Asked(NamedTuple):
+    """The queries, embedded by one model."""
+
+    model: str
+    stores: list[str]
+    vectors: "Vectors"
+
+
+class ChunkIndex:
+    def __init__(
+        self,
+        database: Database,
+        embedder: Embedder | None,
+        *,
+        embedder_of: EmbedderOf = lambda model: None,
+        memory: int = MEMORY,
+    ) -> None:
+        """`embedder`: for what is added. `embedder_of`: for what others have embedded."""
+        self._database = database
+        # Without numpy there are only words.
+        self._embedder = embedder if find_spec("numpy") is not None else None
+        self._embedder_of = embedder_of
+        self._memory = memory
+        # By the clock of the database.
+        self._embed_again_at = 0.0
+        self._cache: VectorCache | None = None
+
+    async def close(self) -> None:
+        if self._cache is not None:
+            await self._cache.close()
+
+    # ---- writing -----------------------------------------------------------------------------------------------------
+
+    async def add(self, store: str, file: str, texts: Sequence[str], *, first: int = 0) -> None:
+        """In small transactions, so that much is kept if it is killed: see `count`. A chunk whose vector cannot be made now is
+        found by its words, until `embed_later` has made it."""
+        for at in range(0, len(texts), AT_ONCE):
+            some = [_storable(text) for text in texts[at : at + AT_ONCE]]
+            read = await asyncio.to_thread(_new_chunks, store, some, first + at)
+            vectors = await self._embed(some)
+            new = [chunk._replace(vector=vector) for chunk, vector in zip(read, vectors, strict=True)]
+            model = self._embedder.model if self._embedder is not None else None
+            await self._database.write(chunks.add(store, file, new, model))
+
+    async def _embed(self, texts: Sequence[str]) -> Sequence[bytes | None]:
+        vectors = await self._embedder.embed(texts, query=False) if self._embedder is not None else None
+        return await asyncio.to_thread(_to_bytes, vectors) if vectors is not None else [None] * len(texts)
+
+    async def embed_later(self) -> int:
+        """Make some of the vectors that could not be made before. How many; 0: none is missing, or it still cannot be done, and
+        is not tried again for a while."""
+        if self._embedder is None or self._database.clock() < self._embed_again_at:
+            return 0
+        waiting = await self._database.read(chunks.without_vector(AT_ONCE))
+        made = await self._embed([chunk.text for chunk in waiting]) if waiting else []
+        if None in made:
+            self._embed_again_at = self._database.clock() + EMBED_AGAIN
+        for store in dict.fromkeys(chunk.store for chunk in waiting):
+            new = [
+                (chunk.id, chunk.file, vector)
+                for chunk, vector in zip(waiting, made, strict=True)
+                if chunk.store == store and vector is not None
+            ]
+            if new:
+                await self._database.write(chunks.put_later(store, self._embedder.model, new))
+        return sum(vector is not None for vector in made)
+
+    async def remove(self, store: str, file: str) -> None:
+        await self._remove(store, file)
+
+    async def remove_store(self, store: str) -> None:
+        await self._remove(store, None)
+        await self._database.write(chunks.forget_store(store))
+
+    async def _remove(self, store: str, file: str | None) -> None:
+        while some := await self._database.read(chunks.removable(store, file, AT_ONCE)):
+            terms = await asyncio.to_thread(_terms, store, [each.text or "" for each in some])
+            await self._database.write(chunks.remove(store, dict(zip((each.id for each in some), terms, strict=True))))
+        if self._cache is not None:
+            self._cache.drop(store)
+
+    # ---- reading -----------------------------------------------------------------------------------------------------
+
+    async def count(self, store: str, file: str) -> int:
+        """How many chunks there are already. They are the first ones."""
+        return await self._database.read(chunks.count(store, file))
+
+    async def texts(self, store: str, file: str) -> AsyncIterator[list[str]]:
+        """Some at a time."""
+        after = -1
+        while some := await self._database.read(chunks.texts(store, file, after, AT_ONCE)):
+            yield [text for _, text in some]
+            after = some[-1][0]
+
+    # ---- searching ---------------------------------------------------------------------------------------------------
+
+    async def search(self, stores: Sequence[str], queries: Sequence[str], wanted: Wanted) -> list[Found]:
+        """The best first. Vectors that cannot be compared now do not count: then words alone decide."""
+        states = await self._database.read(chunks.states(list(dict.fromkeys(stores))))
+        if not states or not queries or wanted.most < 1:
+            return []
+        by_words, by_meaning = _weights(wanted)
+        asked = await self._ask(states, queries) if by_meaning else []
+        most_words = max(FEWEST_WORDS, MOST_LOOKUPS // (len(states) * len(queries)))
+        read = [await self._query(states, text, most_words) for text in queries] if by_words or not asked else []
+        depth = max(DEPTH, 2 * wanted.most)
+        rankings = [Ranking(await self._by_words(query, Ranked(depth, wanted.files)), by_words or 1.0) for query in read]
+        for each in asked:
+            rankings += [Ranking(ids, by_meaning) for ids in await self._by_meaning(each, states, depth, wanted.files)]
+        best = fuse(rankings)[: max(CANDIDATES, 2 * wanted.most)]
+        rows = await self._database.read(chunks.found(list(states), best))
+        similarities = [await self._similarities(each, best) for each in asked]
+        found = await asyncio.to_thread(
+            _scored, [rows[id] for id in best if id in rows], read, similarities, (by_words or 1.0, by_meaning)
+        )
+        return [each for each in found if each.score >= wanted.threshold][: wanted.most]
+
+    async def _query(self, states: Mapping[str, StoreState], text: str, most_words: int) -> Query:
+        """What the words of a query weigh in these stores together."""
+        words = (await asyncio.to_thread(words_of_query, text))[:most_words]
+        terms = {term: word for word in words for store in states for term in terms_of_word(store, word)}
+        counts = await self._database.read(chunks.count_terms(list(terms))) if terms else {}
+        having = dict.fromkeys(words, 0)
+        for term, number in counts.items():
+            having[terms[term]] += number
+        size = sum(state.chunks for state in states.values())
+        rarities = {word: rarity(number, size) for word, number in having.items() if number}
+        chosen = _rarest(having, MOST_PLACES)
+        weights = {term: rarities[terms[term]] * share_of_level(level_of(term)) for term in counts if terms[term] in chosen}
+        # Words that no chunk has are as rare as can be: a chunk cannot match such a query well.
+        return Query(text, {word: rarities.get(word, rarity(0, size)) for word in words}, weights)
+
+    async def _by_words(self, query: Query, wanted: Ranked) -> list[int]:
+        return await self._database.read(chunks.rank(query.weights, wanted)) if query.weights else []
+
+    async def _ask(self, states: Mapping[str, StoreState], queries: Sequence[str]) -> list[Asked]:
+        """The queries as vectors of each model that has embedded chunks of these stores."""
+        asked = []
+        for model in sorted({model for state in states.values() for model in state.models}):
+            embedder = self._of_model(model)
+            vectors = await embedder.embed(queries, query=True) if embedder is not None else None
+            if vectors is not None:
+                asked.append(Asked(model, [store for store, state in states.items() if model in state.models], vectors))
+        return asked
+
+    def _of_model(self, model: str) -> Embedder | None:
+        if self._embedder is not None and self._embedder.model == model:
+            return self._embedder
+        return self._embedder_of(model) if find_spec("numpy") is not None else None
+
+    async def _by_meaning(
+        self, asked: Asked, states: Mapping[str, StoreState], most: int, files: frozenset[tuple[str, str]] | None
+    ) -> list[list[int]]:
+        from antiphon.files.vector_stores.search.vector_cache import VectorCache
+        from antiphon.files.vector_stores.search.vectors import merged
+
+        if self._cache is None:
+            self._cache = VectorCache(self._database, self._memory)
+        parts = []
+        for store in asked.stores:
+            of_store = None if files is None else {file for each, file in files if each == store}
+            parts.append(await self._cache.nearest(store, asked.model, states[store], asked.vectors, most, of_store))
+        return [[near.id for near in ranking] for ranking in merged(parts, most)]
+
+    async def _similarities(self, asked: Asked, ids: Sequence[int]) -> dict[int, float]:
+        """The cosine of each of these chunks with the query that is nearest to it."""
+        stored = await self._database.read(chunks.vectors_of(asked.stores, asked.model, ids))
+        return await asyncio.to_thread(_compare, stored, asked.vectors)
+
+
+def _weights(wanted: Wanted) -> tuple[float, float]:
+    """Of words and of vectors. Where neither is wanted, both are."""
+    weights = max(0.0, wanted.text_weight), max(0.0, wanted.embedding_weight)
+    return weights if any(weights) else (1.0, 1.0)
+
+
+def _terms(store: str, texts: Sequence[str]) -> list[list[int]]:
+    return [terms_of_text(store, text) for text in texts]
+
+
+def _new_chunks(store: str, texts: Sequence[str], first: int) -> list[NewChunk]:
+    terms = _terms(store, texts)
+    return [NewChunk(first + at, text, terms[at], chunks.terms_to_text(terms[at])) for at, text in enumerate(texts)]
+
+
+def _storable(text: str) -> str:
+    """Half a character that takes two cannot be written."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _to_bytes(vectors: "Vectors") -> list[bytes]:
+    from antiphon.files.vector_stores.search.vectors import vector_to_bytes
+
+    return [vector_to_bytes(vector) for vector in vectors]
+
+
+def _rarest(having: Mapping[str, int], most: int) -> set[str]:
+    """The rarest words, as long as they stand in few chunks together; one at least."""
+    chosen: set[str] = set()
+    for word, number in sorted(having.items(), key=lambda each: each[1]):
+        most -= number
+        if most >= 0 or not chosen:
+            chosen.add(word)
+    return chosen
+
+
+def _compare(stored: Mapping[int, bytes], queries: "Vectors") -> dict[int, float]:
+    from antiphon.files.vector_stores.search.vectors import bytes_to_vector
+
+    vectors = {id: bytes_to_vector(data) for id, data in stored.items()}
+    return {id: float((queries @ vector).max()) for id, vector in vectors.items() if len(vector) == queries.shape[1]}
+
+
+def _scored(
+    rows: Sequence[ChunkRow],
+    queries: Sequence[Query],
+    similarities: Sequence[Mapping[int, float]],
+    weights: tuple[float, float],
+) -> list[Found]:
+    """The best first. Of equals, the one that was ranked first."""
+    found = [Found(row.store, row.file, row.number, _score(row, queries, similarities, weights), row.text) for row in rows]
+    return sorted(found, key=lambda each: -each.score)
+
+
+def _score(
+    row: ChunkRow, queries: Sequence[Query], similarities: Sequence[Mapping[int, float]], weights: tuple[float, float]
+) -> float:
+    shares = [share_of_words(row.text, query.rarities) for query in queries]
+    cosines = [each[row.id] for each in similarities if row.id in each]
+    parts = [(max(shares), weights[0])] if shares else []
+    parts += [(max(cosines), weights[1])] if cosines else []
+    whole = sum(weight for _, weight in parts)
+    score = sum(value * weight for value, weight in parts) / whole if whole else 0.0
+    return min(1.0, max(0.0, score))

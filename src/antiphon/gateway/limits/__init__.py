@@ -1,0 +1,1 @@
+"""How much runs at once, and who is next."""

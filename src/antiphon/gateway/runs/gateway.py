@@ -1,0 +1,420 @@
+"""Requests become runs: the one place that brings engines, the store and the core together."""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from msgspec import structs
+
+from antiphon.core.exchange.environment import Environment
+from antiphon.core.exchange.exchange import Exchange
+from antiphon.core.exchange.steps import Check
+from antiphon.core.knowledge.dialects import PLAIN
+from antiphon.core.knowledge.knowledge import EngineKnowledge
+from antiphon.core.knowledge.model_names import ModelChoice
+from antiphon.core.protocols.client_protocol import PROTOCOLS, RESPONSES, ClientProtocol
+from antiphon.core.protocols.responses.background_requests import asks_for_background
+from antiphon.core.protocols.responses.fields import request_to_items
+from antiphon.core.recording.recording import Recording
+from antiphon.core.toolbox.tools import Tool
+from antiphon.engines.affinity import affinity_key
+from antiphon.engines.pool import Pool
+from antiphon.engines.upstream import Engine
+from antiphon.errors import ApiError, EngineUnavailable, InvalidRequest
+from antiphon.gateway.limits.admission import Admission, OwnerPlace
+from antiphon.gateway.limits.large_requests import (
+    LARGE_BODY,
+    LARGE_TO_SKIP,
+    is_large,
+    run_aside,
+)
+from antiphon.gateway.runs.deadlines import in_time
+from antiphon.gateway.runs.equipment import Equipment
+from antiphon.gateway.runs.observers import (
+    NO_HEADERS,
+    Arrival,
+    MakeObserver,
+    arrive,
+    make_observers,
+    tell,
+)
+from antiphon.gateway.runs.read_request import ReadRequest
+from antiphon.gateway.runs.run import ResponseRun
+from antiphon.gateway.runs.tool_forms import form_of
+from antiphon.gateway.state.owners import Owners
+from antiphon.gateway.state.recent_histories import RecentHistories
+from antiphon.gateway.state.recorder import ResponseRecorder
+from antiphon.gateway.state.sealed_requests import to_stored_request
+from antiphon.ids import new_id
+from antiphon.sealed_text import Sealer
+from antiphon.store.protocol import Store
+from antiphon.store.records import Record
+from antiphon.tools.tool_checks import check_tools
+from antiphon.tools.tool_containers import container_files, tool_containers
+from antiphon.wire.responses import CreateResponse
+
+T = TypeVar("T")
+
+SHUTTING_DOWN = "The gateway is shutting down."
+
+
+def no_tools(owner: str, models: Collection[str | None]) -> Sequence[Tool]:
+    return ()
+
+
+class Enqueued(NamedTuple):
+    """A background response that waits for a worker."""
+
+    record: Record
+    streams: bool
+    notices: list[str]
+
+
+class Gateway:
+    def __init__(
+        self,
+        pool: Pool,
+        store: Store,
+        environment: Environment,
+        equipment: Equipment,
+        admission: Admission,
+        *,
+        retention: int,
+        unstored_retention: int,
+        owners: Owners,
+        make_sealer: Callable[[str, Sequence[str]], Sealer],
+        observers: Sequence[MakeObserver] = (),
+        may_record: Callable[[], bool] | None = None,
+    ) -> None:
+        """`retention`: how long responses are stored, in seconds. `unstored_retention`: the same of background responses that
+        are not to be stored, after their end. `make_sealer`: for an owner, and those that it was before. `may_record`: asked
+        before each exchange whether observers get its inputs, from which it can be run again."""
+        self.pool = pool
+        self.store = store
+        self.environment = environment
+        self.owners = owners
+        self._make_sealer = make_sealer
+        # By owner, of which there are as many as keys: what it was made of, and the environment.
+        self._environments: dict[str, tuple[Environment, Mapping[str, str], Environment]] = {}
+        self.equipment = equipment
+        self.admission = admission
+        pool.is_full, pool.loads.in_flight = admission.is_full, admission.in_flight
+        self.retention = retention
+        self._unstored_retention = unstored_retention
+        self._observers = observers
+        self._may_record = may_record
+        # Tools that the operator adds to the requests of an owner for a model, by any of its names.
+        self.attached: Callable[[str, Collection[str | None]], Sequence[Tool]] = no_tools
+        self._running: set[ResponseRun] = set()
+        self._closing: set[asyncio.Task[None]] = set()
+        # Made by who waits until nothing runs: mostly nobody does.
+        self._idle: asyncio.Event | None = None
+
+    @property
+    def heartbeat(self) -> float:
+        return self.equipment.timeouts.heartbeat
+
+    def in_time(self, began: float) -> AbstractAsyncContextManager[None]:
+        """Ends what is done here when it has taken as long as a response may. `began`: by the loop's clock."""
+        return in_time(self.equipment.timeouts.total, began)
+
+    def sealer_of(self, owner: str) -> Sealer:
+        return self._make_sealer(owner, self.owners.earlier(owner))
+
+    def environment_of(self, owner: str) -> Environment:
+        """Made anew only if the settings have changed, or the names of owners: every request needs it."""
+        known, moves = self._environments.get(owner), self.owners.moves
+        if known is None or known[0] is not self.environment or known[1] is not moves:
+            made = self.environment.changed(sealer=self.sealer_of(owner))
+            known = self._environments[owner] = self.environment, moves, made
+        return known[2]
+
+    # ---- from a request to a run -------------------------------------------------------------------------------------
+
+    async def begin(
+        self,
+        body: bytes,
+        owner: str,
+        *,
+        compact: bool = False,
+        protocol: ClientProtocol = RESPONSES,
+        histories: RecentHistories | None = None,
+        headers: Mapping[str, str] = NO_HEADERS,
+    ) -> ResponseRun:
+        """Reads a request and prepares its run; no engine has been asked yet. `headers`: for observers."""
+        arrival = arrive(body, owner, "compact" if compact else protocol.channel, headers)
+        try:
+            if (counting := self.admission.count(owner)) is not None:
+                await counting
+            return await self._begin_admitted(arrival, protocol, compact=compact, histories=histories)
+        except ApiError as error:
+            self.show_refusal(arrival, error)
+            raise
+
+    async def begin_or_enqueue(
+        self, body: bytes, owner: str, headers: Mapping[str, str] = NO_HEADERS
+    ) -> ResponseRun | Enqueued:
+        """Like `begin`, but a background response is put into the queue."""
+        arrival = arrive(body, owner, "http", headers)
+        try:
+            if (counting := self.admission.count(owner)) is not None:
+                await counting
+            if len(body) < LARGE_TO_SKIP:
+                in_background = asks_for_background(body)
+            else:
+                in_background = await self.aside(partial(asks_for_background, body), owner, large=True)
+            if in_background:
+                read = await self.read(arrival)
+                return await self._enqueue(read, self.recorder_of(read.request, owner))
+            return await self._begin_admitted(arrival)
+        except ApiError as error:
+            self.show_refusal(arrival, error)
+            raise
+
+    async def _begin_admitted(
+        self,
+        arrival: Arrival,
+        protocol: ClientProtocol = RESPONSES,
+        *,
+        compact: bool = False,
+        histories: RecentHistories | None = None,
+    ) -> ResponseRun:
+        """Takes a place among the responses of an owner before anything is read: who is refused costs the others no time. The
+        run leaves it at its end."""
+        entering = self.admission.enter(self.owners.current(arrival.owner))
+        place = entering if isinstance(entering, OwnerPlace) else await entering
+        try:
+            read = await self.read(arrival, protocol)
+            request = read.request
+            if compact:
+                if request.model is None:
+                    raise InvalidRequest("`model` is required.", param="model", code="missing_required_parameter")
+                request.stream = request.store = False
+            # The caller waits for it.
+            request.background = None
+            run = await self.prepare(read, self.recorder_of(request, arrival.owner, histories), compact=compact)
+        except BaseException:
+            place.leave()
+            raise
+        run.place = place
+        return run
+
+    def show_refusal(self, arrival: Arrival, error: ApiError) -> None:
+        """Observers see a request when its response is about to run; this one is not going to."""
+        tell(make_observers(self._observers, arrival), "dropped", error)
+
+    async def read(self, arrival: Arrival, protocol: ClientProtocol = RESPONSES) -> ReadRequest:
+        body, limits = arrival.body, self.environment.limits
+        if len(body) < LARGE_BODY:
+            request, unknown = protocol.read(body, limits)
+        else:
+            request, unknown = await self.aside(partial(protocol.read, body, limits), arrival.owner, large=True)
+        return ReadRequest(request, unknown, arrival, protocol in PROTOCOLS)
+
+    async def aside(self, work: Callable[[], T], owner: str, *, large: bool, patient: bool = False) -> T:
+        """Work on a request. Owners take turns with large ones: they need no place among an owner's responses for it."""
+        if not large:
+            return work()
+        async with self.admission.reading(self.owners.current(owner), patient=patient):
+            return await run_aside(work, large=True)
+
+    def recorder_of(self, request: CreateResponse, owner: str, histories: RecentHistories | None = None) -> ResponseRecorder:
+        return ResponseRecorder(
+            self.store,
+            owner,
+            request,
+            response_id=new_id("resp"),
+            retention=self.retention,
+            owners=self.owners,
+            histories=histories,
+        )
+
+    async def prepare(self, read: ReadRequest, recorder: ResponseRecorder, *, compact: bool = False) -> ResponseRun:
+        request = read.request
+        recorder.has_large_body = len(read.arrival.body) >= LARGE_BODY
+        given, named = request.input, request.model
+        history = await recorder.read(request_to_items(request))
+        large = read.is_large(history)
+        arrival, recording = read.arrival, None
+        if self._may_record is not None and self._may_record():
+            # Items that stood for stored ones may have been replaced.
+            recording = self._make_recording(read, is_as_sent=read.is_plain and request.input is given)
+        elif self._may_record is not None:
+            arrival = arrival._replace(is_recorded=False)
+        owner, patient, tools = recorder.owner, bool(request.background), self.equipment.tools
+        seat = self.admission.seat(owner, patient=patient)
+        try:
+            key = affinity_key(request, history, owner)
+            chosen = await self.pool.choose(named, key)
+            seat.intend(chosen.engines[0])
+            form = form_of(chosen.engines, chosen.model, request, history, owner)
+            # A summary is made without tools.
+            own_tools = () if compact else request.tools or ()
+            containers = await tool_containers(tools, request, history, recorder.owner) if own_tools else {}
+            # Its key may have got a name meanwhile.
+            owner = recorder.owner
+            make_exchange = partial(
+                Exchange if recording is None else recording.make_exchange,
+                _answered_by(chosen.model, request),
+                [engine.knowledge for engine in chosen.engines],
+                self.environment_of(owner),
+                history=history,
+                compact=compact,
+                response_id=recorder.response_id,
+                created_at=recorder.created_at,
+                notices=[*(read.notices if read.unknown else ()), *chosen.notices, *recorder.notices],
+                attached=() if compact else self.attached(owner, (named, chosen.model)),
+                containers=containers,
+                files=container_files(tools, containers, owner) if containers else {},
+                in_words=form.in_words,
+            )
+            exchange = await self.aside(make_exchange, owner, large=True, patient=patient) if large else make_exchange()
+            if own_tools:
+                await check_tools(request, tools, recorder.owner)
+            observers = make_observers(self._observers, arrival)
+            if recording is not None:
+                tell(observers, "recorded", recording)
+            return ResponseRun(
+                exchange,
+                chosen.engines,
+                recorder,
+                self.equipment,
+                seat,
+                observers=observers,
+                large=large,
+                arrival=arrival,
+                sent_key=self.pool.sent_key(key),
+                conversation=form.conversation,
+            )
+        except BaseException:
+            seat.leave()
+            await recorder.unlock()
+            raise
+
+    def _make_recording(self, read: ReadRequest, *, is_as_sent: bool) -> Recording:
+        now = asyncio.get_running_loop().time
+        return Recording(read.arrival.body, now, is_as_sent=is_as_sent, environment=self.environment)
+
+    async def _enqueue(self, read: ReadRequest, recorder: ResponseRecorder) -> Enqueued:
+        """Checks all that can be checked now. The history is read again when the response runs."""
+        request = read.request
+        history = await recorder.read(request_to_items(request), locks=False)
+        chosen = ModelChoice(request.model)
+        # An engine that is away is no reason to refuse a response that runs later.
+        if not self.pool.ready:
+            await self.pool.identify()
+        with suppress(EngineUnavailable):
+            chosen = await self.pool.choose_model(request.model)
+        ready = next((engine.knowledge for engine in self.pool.serving(chosen.model)), EngineKnowledge(PLAIN))
+        make_exchange = partial(
+            Exchange,
+            structs.replace(request, model=chosen.model),
+            [ready],
+            self.environment_of(recorder.owner),
+            history=history,
+            response_id=recorder.response_id,
+            created_at=recorder.created_at,
+            notices=[*read.notices, *([chosen.notice] if chosen.notice else ()), *recorder.notices],
+            attached=self.attached(recorder.owner, (request.model, chosen.model)),
+            containers=await tool_containers(self.equipment.tools, request, history, recorder.owner),
+        )
+        large = read.is_large(history)
+        exchange = await self.aside(make_exchange, recorder.owner, large=large)
+        await self.check_definitions(exchange, recorder.owner, large=large)
+        await check_tools(request, self.equipment.tools, recorder.owner)
+        recorder.has_large_body = len(read.arrival.body) >= LARGE_BODY
+        record = await self.aside(partial(recorder.to_record, exchange.response), recorder.owner, large=large)
+        if request.store is False:
+            record = structs.replace(record, kept_after_end=self._unstored_retention)
+        body = read.arrival.body
+        to_stored = partial(to_stored_request, body, request, self.sealer_of(recorder.owner))
+        await self.store.enqueue(record, await self.aside(to_stored, recorder.owner, large=len(body) >= LARGE_BODY))
+        await self.owners.catch_up(record.owner)
+        return Enqueued(record, bool(request.stream), exchange.notices)
+
+    async def check_definitions(self, exchange: Exchange, owner: str, *, large: bool) -> None:
+        """Raises for a schema that cannot be compiled, where no engine is going to be asked."""
+        while isinstance(step := exchange.step, Check):
+            outcome = await self.equipment.run_check(step.work, owner)
+            large = large or is_large(outcome)
+            await run_aside(partial(exchange.checked, outcome), large=large)
+        if exchange.error is not None:
+            raise exchange.error
+
+    # ---- runs --------------------------------------------------------------------------------------------------------
+
+    def running(self, run: ResponseRun) -> "Running":
+        """Delays the shutdown while the response runs, and leaves nothing of it behind."""
+        return Running(self, run)
+
+    def started(self, run: ResponseRun) -> None:
+        self._running.add(run)
+        run.recorder.keep_lock()
+
+    def ended(self, run: ResponseRun) -> None:
+        self._running.discard(run)
+        if self._idle is not None and not self._running:
+            self._idle.set()
+        run.leave_places()
+        if (closing := run.close()) is not None:
+            # In a task of its own: a client that closes right after its last event cancels what is awaited here.
+            task = asyncio.create_task(closing)
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    @property
+    def runs(self) -> list[ResponseRun]:
+        """The responses that run now."""
+        return list(self._running)
+
+    @property
+    def responses_running(self) -> int:
+        return len(self._running)
+
+    def is_busy(self, engine: Engine) -> bool:
+        return any(run.engine is engine for run in self._running)
+
+    async def drain(self, within: float) -> None:
+        """Lets runs finish for so many seconds, and ends the others with a proper terminal event."""
+        if self._running:
+            if self._idle is None or self._idle.is_set():
+                self._idle = asyncio.Event()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within):
+                    await self._idle.wait()
+        for run in self._running:
+            # Another gateway may take a background response over.
+            if not run.in_background:
+                run.abort(EngineUnavailable(SHUTTING_DOWN, retry_after=1))
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+
+def _answered_by(model: str | None, request: CreateResponse) -> CreateResponse:
+    """The request, with the name of the model that answers."""
+    if request.background:
+        # A copy: it may have to be prepared again.
+        return structs.replace(request, model=model)
+    request.model = model
+    return request
+
+
+class Running:
+    """`async with` it while the response runs. A class, because a generator takes four times as long."""
+
+    __slots__ = ("_gateway", "_run")
+
+    def __init__(self, gateway: Gateway, run: ResponseRun) -> None:
+        self._gateway = gateway
+        self._run = run
+
+    async def __aenter__(self) -> None:
+        self._gateway.started(self._run)
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            await self._run.recorder.unlock()
+        finally:
+            self._gateway.ended(self._run)

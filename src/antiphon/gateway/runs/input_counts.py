@@ -1,0 +1,80 @@
+"""How many tokens the prompt of a request has."""
+
+from functools import partial
+from typing import NamedTuple
+
+from antiphon.core.exchange.exchange import Exchange
+from antiphon.core.protocols.responses.fields import request_to_items
+from antiphon.engines.affinity import affinity_key
+from antiphon.engines.token_counts import count_by_template
+from antiphon.engines.upstream import Engine
+from antiphon.errors import EngineError
+from antiphon.gateway.limits.admission import Seat
+from antiphon.gateway.runs.gateway import Gateway
+from antiphon.gateway.runs.observers import arrive
+from antiphon.gateway.runs.run import ResponseRun
+from antiphon.gateway.runs.sinks import NoSink
+from antiphon.gateway.state.recorder import NoRecorder
+
+
+class TokenCount(NamedTuple):
+    tokens: int
+    # How it was counted, and what was changed or left out.
+    notices: list[str]
+
+
+BY_TEMPLATE = "input_tokens were counted by the engine's own template and tokenizer"
+BY_ASKING = "input_tokens were counted by asking the engine for one token"
+NOT_COUNTED = "the tools of MCP server {label} were not counted: they have not been listed"
+BY_LENGTH = "input_tokens were estimated by length: the engine counts no tokens"
+
+
+async def count_input(gateway: Gateway, body: bytes, owner: str) -> TokenCount:
+    """The request is not answered."""
+    async with gateway.admission.entered(owner) as seat:
+        return await _count_input(gateway, body, owner, seat)
+
+
+async def _count_input(gateway: Gateway, body: bytes, owner: str, seat: Seat) -> TokenCount:
+    read = await gateway.read(arrive(body, owner, "http"))
+    request, named = read.request, read.request.model
+    recorder = gateway.recorder_of(request, owner)
+    history = await recorder.read(request_to_items(request), locks=False)
+    key = affinity_key(request, history, recorder.owner)
+    chosen = await gateway.pool.choose(named, key)
+    engines, request.model, notices = chosen.engines, chosen.model, chosen.notices
+    # Where nothing else counts the prompt, the engine is asked for one token.
+    request.max_output_tokens, request.stream, request.background, request.generate = 1, False, None, None
+    # The prompt is counted as it is.
+    request.context_management = None
+    knowledge, environment, large = [engines[0].knowledge], gateway.environment_of(recorder.owner), read.is_large(history)
+    attached = gateway.attached(recorder.owner, (named, request.model))
+    make_exchange = partial(
+        Exchange,
+        request,
+        knowledge,
+        environment,
+        history=history,
+        asks_again=False,
+        attached=attached,
+        runs_tools=False,
+    )
+    exchange = await gateway.aside(make_exchange, recorder.owner, large=large)
+    await gateway.check_definitions(exchange, recorder.owner, large=large)
+    method, counted = BY_TEMPLATE, await count_by_template(engines[0], exchange.chat)
+    if counted is None:
+        counted, method = await _count_by_asking(gateway, exchange, engines[0], seat)
+    unlisted = [NOT_COUNTED.format(label=server.label) for server in exchange.unlisted]
+    return TokenCount(counted, [method, *read.notices, *notices, *recorder.notices, *unlisted])
+
+
+async def _count_by_asking(gateway: Gateway, exchange: Exchange, engine: Engine, seat: Seat) -> tuple[int, str]:
+    run = ResponseRun(exchange, [engine], NoRecorder(), gateway.equipment, seat)
+    async with gateway.running(run):
+        await run.connect()
+        await run.run(NoSink())
+    usage = run.response.usage
+    if usage is None:
+        raise run.error or EngineError("The engine did not count the tokens of the prompt.")
+    reported = engine.knowledge.dialect_for(exchange.chat.model).reports_usage
+    return usage.input_tokens, BY_ASKING if reported else BY_LENGTH

@@ -1,0 +1,290 @@
+"""Observers: who looks on while a response runs. They see everything and change nothing."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from antiphon.core.events.plain_deltas import AnyEvent
+from antiphon.core.exchange.steps import AskReason, ToolCall
+from antiphon.core.recording.recording import Recording
+from antiphon.core.toolbox.tools import ToolResult
+from antiphon.errors import ApiError
+from antiphon.logs import log
+from antiphon.wire import events
+from antiphon.wire.chat import ChatRequest
+from antiphon.wire.responses import CreateResponse, Response
+
+Channel = Literal["http", "websocket", "background", "compact"]
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+class Arrival(NamedTuple):
+    """A request, before anything is known of it."""
+
+    body: bytes
+    owner: str
+    channel: Channel
+    # When it came, by the loop's clock. Of a background response: when its run began.
+    at: float
+    headers: Mapping[str, str] = NO_HEADERS
+    # False: the inputs of its exchange are not kept, because there are too many requests.
+    is_recorded: bool = True
+
+
+def arrive(body: bytes, owner: str, channel: Channel, headers: Mapping[str, str] = NO_HEADERS) -> Arrival:
+    """It comes now."""
+    return Arrival(body, owner, channel, asyncio.get_running_loop().time(), headers)
+
+
+# Gets every piece of an engine's body.
+Receiver = Callable[[bytes], None]
+
+
+class Observer:
+    """One request. Override what you want to see. It is called on the event loop: it must be quick.
+
+    The last call is `ended` or `dropped`.
+    """
+
+    # Subclasses may have slots.
+    __slots__ = ()
+    # The methods that its class overrides. The others are not called.
+    wanted: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.wanted = frozenset(name for name in CALLS if getattr(cls, name) is not getattr(Observer, name))
+
+    def recorded(self, recording: Recording) -> None:
+        """The inputs of the exchange, if the gateway records them. It grows until the end."""
+
+    def request(self, response_id: str, request: CreateResponse) -> None:
+        """The client's request, as it was read."""
+
+    def asks(self, reason: AskReason) -> None:
+        """Why the chat request is sent that is shown next."""
+
+    def chat(self, chat: ChatRequest, engine: str) -> None:
+        """A chat request that is sent to an engine, by its URL. One response may take several."""
+
+    def answered(self, error: ApiError | None) -> None:
+        """The answer to the last chat request is at its end; or it was refused or cut off, with this error."""
+
+    def tool_started(self, call: ToolCall) -> None:
+        """The gateway runs this call now. Several may run at once."""
+
+    def tool_ended(self, call: ToolCall, result: ToolResult | None) -> None:
+        """What came of it. None: it was stopped, because the response has ended or its client is gone."""
+
+    def first_output(self) -> None:
+        """The first event of the output is about to be written. Who only wants to know when needs no `events`."""
+
+    def receiver(self) -> Receiver | None:
+        """Gets every piece of the engine's body, before its events. Asked for once, at the beginning; None: it wants none."""
+        return None
+
+    def events(self, events: Sequence[AnyEvent]) -> None:
+        """Events, right before they are written; `core.fast_path.expand` gives the full form of each."""
+
+    def ended(self, response: Response) -> None:
+        """The terminal event has been written, and the response stored if it is to be."""
+
+    def dropped(self, error: ApiError | None) -> None:
+        """There is no terminal event: the request was refused with this error; None: its client is gone."""
+
+
+CALLS = tuple(name for name in vars(Observer) if not name.startswith("_") and name != "wanted")
+
+# The events before the first one of the output, and after the last.
+WITHOUT_OUTPUT = frozenset(
+    {
+        events.ResponseCreated,
+        events.ResponseQueued,
+        events.ResponseInProgress,
+        events.ResponseCompleted,
+        events.ResponseIncomplete,
+        events.ResponseFailed,
+    }
+)
+
+
+def has_output(emitted: Sequence[AnyEvent]) -> bool:
+    return not WITHOUT_OUTPUT.issuperset(map(type, emitted))
+
+
+class RunObservers:
+    """The observers of one response. Each is told once that it has ended, and nothing after that.
+
+    One that raises is a bug, which goes to the log. The response goes on without it.
+    """
+
+    __slots__ = ("_is_asking", "_receivers", "_tools", "_watchers", "first_output", "listening", "look", "receivers")
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        # Those who have not been told the end.
+        self.listening = list(observers)
+        # Who gets every piece of the engine's body, and who wants every event: the others shall cost nothing there.
+        self._receivers: Sequence[tuple[Observer, Receiver]] = ()
+        self._watchers: Sequence[Observer] = ()
+        for observer in observers:
+            wanted = observer.wanted
+            if "events" in wanted:
+                self._watchers = (*self._watchers, observer)
+            if "receiver" in wanted:
+                try:
+                    if (receiver := observer.receiver()) is not None:
+                        self._receivers = (*self._receivers, (observer, receiver))
+                except Exception as bug:
+                    log_bug(observer, bug)
+        self.receivers = [receiver for _, receiver in self._receivers]
+        # By the loop's clock: when there was the first of the output.
+        self.first_output: float | None = None
+        # Somebody has to see the next events: most runs have nobody after the first of the output.
+        self.look = True
+        # An engine was asked, and its answer is not at its end.
+        self._is_asking = False
+        # The calls of tools that run now, by their ids.
+        self._tools: dict[str, ToolCall] | None = None
+
+    @property
+    def engine_only(self) -> list[Observer]:
+        """For a part of the response."""
+        return [EngineOnly(observer) for observer in self.listening]
+
+    def begin(self, response_id: str, request: CreateResponse) -> None:
+        self._tell("request", response_id, request)
+
+    def ask(self, reason: AskReason, chat: ChatRequest, engine: str) -> None:
+        self._is_asking = True
+        self._tell("asks", reason)
+        self._tell("chat", chat, engine)
+
+    def failed(self, receiver: Receiver, bug: Exception) -> None:
+        """One of the `receivers` has raised this."""
+        for observer in [each for each, its_own in self._receivers if its_own is receiver]:
+            self._forget(observer, bug)
+
+    def answered(self, error: ApiError | None) -> None:
+        self._is_asking = False
+        self._tell("answered", error)
+
+    async def watch_tool(self, call: ToolCall, run: Callable[[ToolCall], Awaitable[ToolResult]]) -> ToolResult:
+        """Runs the call, and waits for what comes of it."""
+        self._tools = self._tools or {}
+        self._tools[call.id] = call
+        self._tell("tool_started", call)
+        result: ToolResult | None = None
+        try:
+            result = await run(call)
+            return result
+        finally:
+            self._end_tool(call, result)
+
+    def _end_tool(self, call: ToolCall, result: ToolResult | None) -> None:
+        if self._tools and self._tools.pop(call.id, None) is not None:
+            self._tell("tool_ended", call, result)
+
+    def see(self, emitted: Sequence[AnyEvent]) -> None:
+        """Events that are about to be written, if one is to `look` at them."""
+        for observer in self._watchers:
+            try:
+                observer.events(emitted)
+            except Exception as bug:
+                self._forget(observer, bug)
+        if self.first_output is None and has_output(emitted):
+            # Once: no later event looks at the clock.
+            self.first_output = asyncio.get_running_loop().time()
+            self.look = bool(self._watchers)
+            self._tell("first_output")
+
+    def end(self, response: Response, error: ApiError | None) -> None:
+        """`error`: with which the response failed."""
+        if self._is_asking or self._tools:
+            self._cut_off(error)
+        tell(self._leave(), "ended", response)
+
+    def drop(self, error: ApiError | None) -> None:
+        """None: the client is gone."""
+        self._cut_off(error)
+        tell(self._leave(), "dropped", error)
+
+    def _tell(self, what: str, *arguments: Any) -> None:
+        for observer in tuple(self.listening):
+            if what in observer.wanted:
+                try:
+                    getattr(observer, what)(*arguments)
+                except Exception as bug:
+                    self._forget(observer, bug)
+
+    def _cut_off(self, error: ApiError | None) -> None:
+        """An engine that was given up before it answered has not answered well. Tools that still run are stopped."""
+        if self._is_asking and error is not None:
+            self.answered(error)
+        while self._tools:
+            self._end_tool(next(iter(self._tools.values())), None)
+
+    def _leave(self) -> list[Observer]:
+        """Those to whom the end has not been told."""
+        observers, self.listening = self.listening, []
+        self.receivers.clear()
+        self._receivers = self._watchers = ()
+        return observers
+
+    def _forget(self, observer: Observer, bug: Exception) -> None:
+        log_bug(observer, bug)
+        if observer in self.listening:
+            self.listening.remove(observer)
+        self._watchers = tuple(each for each in self._watchers if each is not observer)
+        # In place: the list is read for each piece.
+        self.receivers[:] = [receiver for each, receiver in self._receivers if each in self.listening]
+
+
+def log_bug(observer: Observer, bug: Exception) -> None:
+    log("bug", level=logging.ERROR, exc_info=bug, observer=type(observer).__name__)
+
+
+def tell(observers: Sequence[Observer], what: str, *arguments: Any) -> None:
+    """Calls this method of each. By its name: a function for each call would cost more than most observers do."""
+    for observer in observers:
+        if what in observer.wanted:
+            try:
+                getattr(observer, what)(*arguments)
+            except Exception as bug:
+                log_bug(observer, bug)
+
+
+class EngineOnly(Observer):
+    """Of a part of a response: the observer sees what goes to the engine and what comes from it, and the rest with the response
+    itself."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+
+    def asks(self, reason: AskReason) -> None:
+        self._observer.asks(reason)
+
+    def chat(self, chat: ChatRequest, engine: str) -> None:
+        self._observer.chat(chat, engine)
+
+    def answered(self, error: ApiError | None) -> None:
+        self._observer.answered(error)
+
+    def receiver(self) -> Receiver | None:
+        return self._observer.receiver()
+
+
+# Called for each request: when its response is about to run, or when it is refused before that. None: it is not observed.
+MakeObserver = Callable[[Arrival], Observer | None]
+
+
+def make_observers(makers: Sequence[MakeObserver], arrival: Arrival) -> list[Observer]:
+    made = []
+    for make in makers:
+        try:
+            if (observer := make(arrival)) is not None:
+                made.append(observer)
+        except Exception as bug:
+            log("bug", level=logging.ERROR, exc_info=bug)
+    return made

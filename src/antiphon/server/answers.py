@@ -1,0 +1,42 @@
+"""JSON as an answer, and notices as its header."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from aiohttp import Payload, hdrs, web
+
+from antiphon.core.events.json_pieces import JsonPieces, long_json
+
+LONGEST_HEADER = 4000
+JSON = "application/json"
+
+
+def to_json(value: Any, headers: Mapping[str, str] | None = None) -> web.Response:
+    pieces = long_json(value)
+    body = msgspec.json.encode(value) if pieces is None else LongJson(pieces)
+    return web.Response(body=body, headers={hdrs.CONTENT_TYPE: JSON, **(headers or {})})
+
+
+class LongJson(Payload):
+    """A long body. Each piece of it is encoded when the client has taken the one before."""
+
+    def __init__(self, pieces: JsonPieces) -> None:
+        super().__init__(pieces, content_type=JSON)
+        self._pieces = pieces
+        self._size = len(pieces)
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return b"".join(self._pieces).decode(encoding, errors)
+
+    async def write(self, writer: Any) -> None:
+        for piece in self._pieces:
+            await writer.write(piece)
+
+
+def notice_header(notices: Sequence[str]) -> dict[str, str]:
+    text = "; ".join(notices)[:LONGEST_HEADER]
+    if not text:
+        return {}
+    plain = "".join(letter if " " <= letter <= "~" else "?" for letter in text)
+    return {"antiphon-notice": plain}

@@ -1,0 +1,1 @@
+"""The routes of the HTTP server, one module for each group of them."""

@@ -1,0 +1,166 @@
+"""POST /v1/responses: as JSON, or as server-sent events."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing
+from functools import partial
+
+from aiohttp import hdrs, web
+from multidict import istr
+
+from antiphon.core.prompt.compaction import user_messages
+from antiphon.core.protocols.client_protocol import RESPONSES
+from antiphon.errors import EngineError
+from antiphon.gateway.background.followers import follow
+from antiphon.gateway.limits.large_requests import run_aside
+from antiphon.gateway.runs.gateway import Enqueued
+from antiphon.gateway.runs.input_counts import count_input
+from antiphon.gateway.runs.run import ResponseRun
+from antiphon.gateway.runs.run_summary import run_summary
+from antiphon.gateway.runs.sinks import EncodedSink, NoSink
+from antiphon.gateway.state.record_format import record_to_response
+from antiphon.ids import new_id
+from antiphon.server.answers import notice_header, to_json
+from antiphon.server.app_keys import GATEWAY, TRANSPORT
+from antiphon.server.bodies import Bodies
+from antiphon.server.container_relay import relayed_response
+from antiphon.server.request_state import OWNER, STATE, add_to_log
+from antiphon.server.routes.views import ALL_AS_STORED, View
+from antiphon.server.siblings import SIBLINGS
+from antiphon.store.records import Record
+from antiphon.wire.responses import CompactedResponse, Response
+
+# The name of a header is made once: for each stream that is open, it would take 90 bytes.
+ACCEL_BUFFERING = istr("X-Accel-Buffering")
+# Of the events of a background response, so many bytes are written at once.
+LARGEST_PIECE = 256 * 1024
+
+
+async def create(request: web.Request, bodies: Bodies) -> web.StreamResponse:
+    app, body = request.app, await bodies.read_prompt(request)
+    gateway = app[GATEWAY]
+    if app[SIBLINGS].others and (elsewhere := await relayed_response(request, body)) is not None:
+        return elsewhere
+    run = await gateway.begin_or_enqueue(body, request[OWNER], request.headers)
+    if isinstance(run, Enqueued):
+        return await _answer_enqueued(request, run)
+    async with gateway.running(run):
+        try:
+            if run.streams:
+                return await _stream(request, run, gateway.heartbeat)
+            return await _answer_whole(run)
+        finally:
+            add_to_log(request, partial(run_summary, run))
+
+
+async def compact(request: web.Request, bodies: Bodies) -> web.StreamResponse:
+    """The conversation as a window that clients send back in its place: the user's messages, and one sealed summary.
+
+    The summary covers all of them, and replaces them when the window comes back: only the client reads them there.
+    """
+    gateway = request.app[GATEWAY]
+    run = await gateway.begin(await bodies.read_prompt(request), request[OWNER], compact=True, headers=request.headers)
+    async with gateway.running(run):
+        try:
+            await _run_whole(run)
+        finally:
+            add_to_log(request, partial(run_summary, run))
+    response = run.response
+    if response.incomplete_details is not None:
+        # Half a summary would be taken for a whole one.
+        raise EngineError(f"The summary was cut off ({response.incomplete_details.reason}). Allow it more tokens.")
+    return await run_aside(partial(_window, run, response), large=run.is_large)
+
+
+def _window(run: ResponseRun, response: Response) -> web.Response:
+    window = [*user_messages(run.items, new_id), *response.output]
+    compacted = CompactedResponse(id=response.id, created_at=response.created_at, output=window, usage=response.usage)
+    return to_json(compacted, notice_header(run.notices))
+
+
+async def input_tokens(request: web.Request, bodies: Bodies) -> web.StreamResponse:
+    counted = await count_input(request.app[GATEWAY], await bodies.read_prompt(request), request[OWNER])
+    return to_json({"object": "response.input_tokens", "input_tokens": counted.tokens}, notice_header(counted.notices))
+
+
+async def _run_whole(run: ResponseRun) -> None:
+    await run.connect()
+    await run.run(NoSink())
+    if run.error is not None:
+        raise run.error
+
+
+async def _answer_whole(run: ResponseRun) -> web.StreamResponse:
+    await _run_whole(run)
+    response = run.response
+    return to_json(response, notice_header(response.antiphon_notices or ()))
+
+
+async def _stream(request: web.Request, run: ResponseRun, patience: float) -> web.StreamResponse:
+    await run.connect(patience)
+    response = _event_stream(run.notices)
+    async with request.app[TRANSPORT].open_events(request, response) as stream:
+        try:
+            await run.run(EncodedSink(stream, RESPONSES.make_encoder()))
+        except ConnectionError:
+            # What it has not read is not kept for it.
+            if request.transport is not None:
+                request.transport.abort()
+            raise
+        # A client may close the connection now, before the end of the body.
+        request[STATE].finished = True
+    return response
+
+
+def _event_stream(notices: Sequence[str]) -> web.StreamResponse:
+    return web.StreamResponse(
+        headers={
+            hdrs.CONTENT_TYPE: "text/event-stream; charset=utf-8",
+            hdrs.CACHE_CONTROL: "no-cache",
+            ACCEL_BUFFERING: "no",
+            **notice_header(notices),
+        }
+    )
+
+
+# ---- background responses --------------------------------------------------------------------------------------------
+
+
+async def _answer_enqueued(request: web.Request, enqueued: Enqueued) -> web.StreamResponse:
+    record = enqueued.record
+    request[STATE].logged.update(response_id=record.id, stream=enqueued.streams, outcome=record.status)
+    if enqueued.streams:
+        return await answer_followed(request, record, -1, enqueued.notices)
+    return to_json(record_to_response(record), notice_header(enqueued.notices))
+
+
+async def answer_followed(
+    request: web.Request, record: Record, after: int, notices: Sequence[str] = (), view: View = ALL_AS_STORED
+) -> web.StreamResponse:
+    """A background response as a stream. A client that drops can come back: the response runs on without it."""
+    gateway = request.app[GATEWAY]
+    response = _event_stream(notices)
+    await response.prepare(request)
+    async with aclosing(follow(gateway.store, record, after, gateway.heartbeat, whole=view.reads)) as frames:
+        async for frame in frames:
+            for piece in in_pieces(view.frames(frame)):
+                await response.write(piece)
+    request[STATE].finished = True
+    await response.write_eof()
+    return response
+
+
+def in_pieces(frames: bytes, size: int = LARGEST_PIECE) -> Iterator[bytes | memoryview]:
+    """The next piece waits until the client has taken the one before: a long event is not copied for each that follows it.
+
+    No piece begins with the end of a frame: a parser may drop it.
+    """
+    if len(frames) <= 2 * size:
+        yield frames
+        return
+    whole, start = memoryview(frames), 0
+    while start < len(frames):
+        end = min(start + size, len(frames))
+        while frames[end : end + 1] == b"\n":
+            end += 1
+        yield whole[start:end]
+        start = end

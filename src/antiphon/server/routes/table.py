@@ -1,0 +1,110 @@
+"""Every route of the gateway, what answers it, and which bodies it takes."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeAlias
+
+from aiohttp import web
+
+from antiphon.server.bodies import LARGE, SMALL, Bodies
+from antiphon.server.paths import under_all_paths
+from antiphon.server.routes import (
+    containers,
+    conversations,
+    engine_routes,
+    files,
+    inspector,
+    inspector_engines,
+    inspector_files,
+    inspector_stored,
+    responses,
+    stored,
+    vector_stores,
+    websocket,
+)
+from antiphon.server.routes.metrics import metrics
+from antiphon.server.routes.passed_through import passed_through
+
+Answer: TypeAlias = Awaitable[web.StreamResponse]
+
+
+def _post(path: str, handler: Callable[..., Answer], bodies: Bodies | None) -> web.RouteDef:
+    """`bodies`: how large they may be. None: the handler reads none, or a form, piece by piece."""
+    return web.post(path, handler if bodies is None else partial(handler, bodies=bodies))
+
+
+# Also under other prefixes.
+API_ROUTES = [
+    _post("/v1/responses", responses.create, LARGE),
+    web.get("/v1/responses", websocket.converse, allow_head=False),
+    _post("/v1/responses/compact", responses.compact, LARGE),
+    _post("/v1/responses/input_tokens", responses.input_tokens, LARGE),
+    web.get("/v1/responses/{id}", stored.retrieve),
+    web.delete("/v1/responses/{id}", stored.delete),
+    _post("/v1/responses/{id}/cancel", stored.cancel, None),
+    web.get("/v1/responses/{id}/input_items", stored.input_items),
+    _post("/v1/conversations", conversations.create, LARGE),
+    web.get("/v1/conversations/{id}", conversations.retrieve),
+    _post("/v1/conversations/{id}", conversations.update, SMALL),
+    web.delete("/v1/conversations/{id}", conversations.delete),
+    _post("/v1/conversations/{id}/items", conversations.create_items, LARGE),
+    web.get("/v1/conversations/{id}/items", conversations.list_items),
+    web.get("/v1/conversations/{id}/items/{item_id}", conversations.retrieve_item),
+    web.delete("/v1/conversations/{id}/items/{item_id}", conversations.delete_item),
+    _post("/v1/containers", containers.create, SMALL),
+    web.get("/v1/containers", containers.list_all),
+    web.get("/v1/containers/{id}", containers.retrieve),
+    web.delete("/v1/containers/{id}", containers.delete),
+    # A form is read piece by piece.
+    _post("/v1/containers/{id}/files", containers.create_file, SMALL),
+    web.get("/v1/containers/{id}/files", containers.list_files),
+    web.get("/v1/containers/{id}/files/{file_id}", containers.retrieve_file),
+    web.delete("/v1/containers/{id}/files/{file_id}", containers.delete_file),
+    web.get("/v1/containers/{id}/files/{file_id}/content", containers.file_content),
+    _post("/v1/files", files.create, None),
+    web.get("/v1/files", files.list_files),
+    web.get("/v1/files/{id}", files.retrieve),
+    web.delete("/v1/files/{id}", files.delete),
+    web.get("/v1/files/{id}/content", files.content),
+    _post("/v1/vector_stores", vector_stores.create, SMALL),
+    web.get("/v1/vector_stores", vector_stores.list_stores),
+    web.get("/v1/vector_stores/{id}", vector_stores.retrieve),
+    _post("/v1/vector_stores/{id}", vector_stores.update, SMALL),
+    web.delete("/v1/vector_stores/{id}", vector_stores.delete),
+    _post("/v1/vector_stores/{id}/search", vector_stores.search, SMALL),
+    _post("/v1/vector_stores/{id}/files", vector_stores.create_file, SMALL),
+    web.get("/v1/vector_stores/{id}/files", vector_stores.list_files),
+    web.get("/v1/vector_stores/{id}/files/{file_id}", vector_stores.retrieve_file),
+    _post("/v1/vector_stores/{id}/files/{file_id}", vector_stores.update_file, SMALL),
+    web.delete("/v1/vector_stores/{id}/files/{file_id}", vector_stores.delete_file),
+    web.get("/v1/vector_stores/{id}/files/{file_id}/content", vector_stores.file_content),
+    _post("/v1/vector_stores/{id}/file_batches", vector_stores.create_batch, LARGE),
+    web.get("/v1/vector_stores/{id}/file_batches/{batch_id}", vector_stores.retrieve_batch),
+    _post("/v1/vector_stores/{id}/file_batches/{batch_id}/cancel", vector_stores.cancel_batch, None),
+    web.get("/v1/vector_stores/{id}/file_batches/{batch_id}/files", vector_stores.list_batch),
+    web.get("/v1/models", engine_routes.models),
+    web.get("/v1/models/{id:.+}", engine_routes.model),
+    _post("/v1/chat/completions", passed_through, LARGE),
+    _post("/v1/completions", passed_through, LARGE),
+    _post("/v1/embeddings", passed_through, LARGE),
+]
+OTHER_ROUTES = [
+    web.get("/health", engine_routes.health),
+    web.get("/ready", engine_routes.ready),
+    web.get("/", inspector.index),
+    web.get("/inspector/page/{name:.+}", inspector.page_file),
+    web.get("/inspector/status", inspector.status),
+    web.get("/inspector/requests", inspector.requests),
+    web.delete("/inspector/requests", inspector.forget),
+    web.get("/inspector/requests/{number}", inspector.one),
+    web.get("/inspector/requests/{number}/recording", inspector.recording),
+    web.get("/inspector/live", inspector.live, allow_head=False),
+    web.get("/metrics", metrics),
+    web.get("/inspector/engines", inspector_engines.engines),
+    web.get("/inspector/stored/responses", inspector_stored.responses),
+    web.get("/inspector/stored/conversations", inspector_stored.conversations),
+    web.get("/inspector/stored/files", inspector_files.files),
+    web.get("/inspector/stored/vector_stores", inspector_files.vector_stores),
+    web.get("/inspector/stored/containers", inspector_files.containers),
+]
+ROUTES = [*under_all_paths(API_ROUTES), *OTHER_ROUTES]

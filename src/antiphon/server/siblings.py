@@ -1,0 +1,149 @@
+"""The other worker processes of this gateway. Each serves its routes also at a Unix socket, which only this user can open.
+
+A request that needs another process is sent there as it came, with its key: what its owner may see is decided there, as always.
+Without other processes there is nothing here.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import aiohttp
+import msgspec
+from aiohttp import hdrs, web
+from multidict import CIMultiDict
+from yarl import URL
+
+from antiphon.errors import NotFound
+from antiphon.server.request_state import STATE
+
+# Marks a request that another process sent here: it is answered by this one alone.
+FROM_SIBLING = "antiphon-from-worker"
+# Seconds that another process may take to say what it knows.
+DEADLINE = 5.0
+# Headers of one connection, not of the message.
+OF_CONNECTION = frozenset(
+    name.lower() for name in (hdrs.CONNECTION, hdrs.KEEP_ALIVE, hdrs.TRANSFER_ENCODING, hdrs.UPGRADE, hdrs.TE, hdrs.TRAILER)
+)
+
+
+class Sibling(NamedTuple):
+    slot: int
+    pid: int
+    path: str
+
+
+async def _nothing() -> list[bytes]:
+    return []
+
+
+class Siblings:
+    def __init__(self, slot: int = 0, supervisor: int | None = None) -> None:
+        self.slot = slot
+        # None: this is the only process of the gateway.
+        self.supervisor = supervisor
+        self.others: tuple[Sibling, ...] = ()
+        # The metrics of processes that have ended, or are about to.
+        self.departed: Callable[[], Awaitable[list[bytes]]] = _nothing
+
+    @property
+    def pids(self) -> dict[int, int]:
+        """Of all processes, by slot."""
+        return dict(sorted([(self.slot, os.getpid()), *((each.slot, each.pid) for each in self.others)]))
+
+    def asked_by(self, request: web.Request) -> tuple[Sibling, ...]:
+        """Those whose answers belong to the answer to this request: none, if one of them has sent it."""
+        return () if is_from_sibling(request) else self.others
+
+    async def answers(self, request: web.Request, path: str | None = None) -> list[bytes]:
+        """What each of the others answers to the same request, or at another path. One that does not answer in time is left
+        out."""
+        others = self.asked_by(request)
+        if not others:
+            return []
+        found = await asyncio.gather(*(self._body(each, request, path) for each in others))
+        return [body for body in found if body is not None]
+
+    async def objects(self, request: web.Request, path: str | None = None) -> list[Any]:
+        """The same, of answers in JSON."""
+        return [msgspec.json.decode(body) for body in await self.answers(request, path)]
+
+    async def _body(self, sibling: Sibling, request: web.Request, path: str | None) -> bytes | None:
+        try:
+            async with asyncio.timeout(DEADLINE), _sent(sibling, request, path=path) as answer:
+                return await answer.read() if answer.ok else None
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            return None
+
+    def in_slot(self, slot: int) -> Sibling | None:
+        return next((each for each in reversed(self.others) if each.slot == slot), None)
+
+    async def relay_found(self, request: web.Request, missing: NotFound) -> web.StreamResponse:
+        """The answer of the one that has what this process does not have. Raises `missing` if none of them has it."""
+        for sibling in self.asked_by(request):
+            try:
+                async with _sent(sibling, request) as answer:
+                    if answer.ok:
+                        return await _passed_on(request, answer)
+            except (aiohttp.ClientConnectorError, FileNotFoundError):
+                continue
+        raise missing
+
+    async def relay(self, request: web.Request, sibling: Sibling, body: bytes | None = None) -> web.StreamResponse:
+        """Its answer to this request, whatever it is. `body`: if it has been read. Raises aiohttp's errors."""
+        async with _sent(sibling, request, body if body is not None else request.content) as answer:
+            return await _passed_on(request, answer)
+
+    async def stream(self, request: web.Request, sibling: Sibling) -> AsyncIterator[bytes]:
+        """The pieces of its answer, as they come."""
+        try:
+            async with _sent(sibling, request) as answer:
+                async for piece in answer.content.iter_any():
+                    yield piece
+        except (aiohttp.ClientError, OSError):
+            # It has ended, or is about to.
+            return
+
+
+SIBLINGS = web.AppKey("siblings", Siblings)
+
+
+def is_from_sibling(request: web.Request) -> bool:
+    """Only another process of this gateway connects through a Unix socket: the header alone could come from anybody."""
+    if FROM_SIBLING not in request.headers or request.transport is None:
+        return False
+    return not isinstance(request.transport.get_extra_info("sockname"), tuple)
+
+
+@asynccontextmanager
+async def _sent(
+    sibling: Sibling, request: web.Request, body: Any = None, path: str | None = None
+) -> AsyncIterator[aiohttp.ClientResponse]:
+    headers = _of_message(request.headers)
+    headers[FROM_SIBLING] = "1"
+    # One id in the logs of both.
+    headers["x-request-id"] = request[STATE].id
+    timeout = aiohttp.ClientTimeout(total=None)
+    url = URL(f"http://sibling{path or request.rel_url.raw_path_qs}", encoded=True)
+    if isinstance(body, bytes) or body is None:
+        headers.pop(hdrs.CONTENT_LENGTH, None)
+    async with (
+        aiohttp.ClientSession(connector=aiohttp.UnixConnector(sibling.path), timeout=timeout, auto_decompress=False) as session,
+        session.request(request.method, url, headers=headers, data=body, allow_redirects=False) as answer,
+    ):
+        yield answer
+
+
+def _of_message(headers: Mapping[str, str]) -> CIMultiDict[str]:
+    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in OF_CONNECTION)
+
+
+async def _passed_on(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=_of_message(answer.headers))
+    await response.prepare(request)
+    async for piece in answer.content.iter_any():
+        await response.write(piece)
+    await response.write_eof()
+    return response

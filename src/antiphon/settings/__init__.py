@@ -1,0 +1,1 @@
+"""The settings of a gateway: their types, sources, errors and keys."""

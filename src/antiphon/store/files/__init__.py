@@ -1,0 +1,1 @@
+"""Uploaded files, vector stores and their chunks, in any database."""

@@ -1,0 +1,336 @@
+"""SQLite: one thread writes and a few threads read, so that the event loop never waits for the disk."""
+
+import asyncio
+import contextlib
+import logging
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from antiphon.errors import StoreUnavailable
+from antiphon.logs import log
+from antiphon.store.records import Record
+from antiphon.store.sql import responses, sweeper
+from antiphon.store.sql.operations import Change, LongRead, LongWrite, Many, Operation, Row, Statement, Wake
+from antiphon.store.sql.schema import MIGRATIONS, Migrations
+from antiphon.store.sql.statements_for_one import PostgresOnly
+from antiphon.store.sqlite.long_values import read_long, write_long
+from antiphon.store.sqlite.sqlite_connections import FileLost, SqliteConnections
+from antiphon.store.sqlite.sqlite_file import Connect, connect, to_sqlite
+from antiphon.store.wakeups import Wakeups
+
+T = TypeVar("T")
+
+READERS = 4
+# How long an operation may take, with its time in the queue, in seconds.
+OPERATION_TIMEOUT = 10.0
+# Longer, because the size is summed over all rows. No client waits for it.
+SIZE_TIMEOUT = 120.0
+# The most operations in one transaction.
+MAX_GROUP_SIZE = 256
+
+
+class Pending(NamedTuple):
+    """An operation in the queue, and the future of its caller."""
+
+    operation: Operation[Any]
+    answer: asyncio.Future[Any]
+    # If it fails, then before its first change.
+    fails_first: bool = False
+
+
+class Outcome(NamedTuple):
+    """The result or the error for a caller; of a write, once it is durable."""
+
+    answer: asyncio.Future[Any]
+    result: Any = None
+    error: Exception | None = None
+
+
+class SqliteDatabase:
+    def __init__(
+        self,
+        path: str,
+        wakeups: Wakeups,
+        clock: Callable[[], float],
+        *,
+        operation_timeout: float,
+        connect: Connect,
+        migrations: Migrations,
+    ) -> None:
+        self.clock = clock
+        self.wakeups = wakeups
+        self.operation_timeout = operation_timeout
+        self._connections = SqliteConnections(Path(path).expanduser(), connect, migrations)
+        self._writes: queue.SimpleQueue[list[Pending] | None] = queue.SimpleQueue()
+        # The writes of this turn of the loop, which are handed over together.
+        self._unsent: list[Pending] = []
+        self._writer = threading.Thread(target=self._write_all, name="antiphon-sqlite-writer", daemon=True)
+        self._readers = ThreadPoolExecutor(READERS, "antiphon-sqlite-reader")
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def generation(self) -> int:
+        return self._connections.generation
+
+    async def open(self) -> None:
+        await asyncio.to_thread(self._connections.open)
+        self._writer.start()
+
+    async def close(self) -> None:
+        self._hand_over()
+        self._writes.put(None)
+        await asyncio.to_thread(self._writer.join)
+        await asyncio.to_thread(self._readers.shutdown)
+        self._connections.close()
+
+    async def read(self, operation: Operation[T]) -> T:
+        return await self._read_within(self.operation_timeout, operation)
+
+    async def write(self, operation: Operation[T], *, fails_first: bool = False) -> T:
+        """`fails_first`: if it fails, then before its first change."""
+        answer: asyncio.Future[T] = self._loop.create_future()
+        if not self._unsent:
+            # What others write in this turn of the loop goes into the same transaction, and wakes the thread once.
+            self._loop.call_soon(self._hand_over)
+        self._unsent.append(Pending(operation, answer, fails_first))
+        return await self._wait_for(answer, self.operation_timeout)
+
+    def _hand_over(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if unsent:
+            self._writes.put(unsent)
+
+    async def put(self, record: Record) -> None:
+        # The writer puts all waiting operations into one transaction.
+        await self.write(responses.put(record, self.clock()), fails_first=True)
+
+    async def size(self, limit: int) -> int:
+        return await self._read_within(SIZE_TIMEOUT, used_bytes(limit))
+
+    async def check(self) -> None:
+        await self.read(nothing())
+
+    async def _read_within(self, seconds: float, operation: Operation[T]) -> T:
+        try:
+            return await self._submit(seconds, operation)
+        except FileLost:
+            # A write opens the file that is at the path now. The operation has not begun, so it can be run.
+            await self.write(nothing())
+            return await self._submit(seconds, operation)
+
+    async def _submit(self, seconds: float, operation: Operation[T]) -> T:
+        answer: asyncio.Future[T] = self._loop.create_future()
+        self._readers.submit(self._read, Pending(operation, answer))
+        return await self._wait_for(answer, seconds)
+
+    async def _wait_for(self, answer: asyncio.Future[T], seconds: float) -> T:
+        timer = self._loop.call_later(seconds, time_out, answer)
+        try:
+            return await answer
+        except sqlite3.Error as error:
+            log("store_error", level=logging.ERROR, store="sqlite", exc_info=error)
+            raise StoreUnavailable from error
+        finally:
+            timer.cancel()
+
+    # --- In the threads of the readers
+
+    def _read(self, pending: Pending) -> None:
+        if pending.answer.done():
+            return
+        try:
+            with self._connections.reader() as connection:
+                outcome = Outcome(pending.answer, run(connection, pending.operation)[0])
+        except Exception as error:
+            outcome = Outcome(pending.answer, error=error)
+        self._return_to_loop([outcome], [])
+
+    # --- In the thread of the writer
+
+    def _write_all(self) -> None:
+        while (group := self._next_group()) is not None:
+            for start in range(0, len(group), MAX_GROUP_SIZE):
+                # A write whose caller has timed out must not happen.
+                self._write_group([each for each in group[start : start + MAX_GROUP_SIZE] if not each.answer.done()])
+
+    def _next_group(self) -> list[Pending] | None:
+        """Wait for one write, and take all others that are in the queue by then. None: the database is closing."""
+        group: list[Pending] = []
+        while len(group) < MAX_GROUP_SIZE and not (group and self._writes.empty()):
+            handed_over = self._writes.get()
+            if handed_over is None:
+                # Write this group first, and find the end of the queue again.
+                self._writes.put(None)
+                return group or None
+            group += handed_over
+        return group
+
+    def _write_group(self, group: list[Pending]) -> None:
+        topics: list[str] = []
+        try:
+            outcomes = self._commit(self._connections.writer(), group, topics)
+            # Only now it is known that the commit went to the file at the path.
+            self._connections.check()
+        except (sqlite3.Error, StoreUnavailable) as error:
+            outcomes = [Outcome(pending.answer, error=error) for pending in group]
+            topics = []
+        self._return_to_loop(outcomes, topics)
+
+    def _commit(self, connection: sqlite3.Connection, group: list[Pending], topics: list[str]) -> list[Outcome]:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            if len(group) == 1:
+                return [write_alone(connection, group[0], topics)]
+            outcomes = [write_one(connection, pending, topics) for pending in group]
+            connection.execute("COMMIT")
+        except sqlite3.Error:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+        return outcomes
+
+    # --- Back in the event loop
+
+    def _return_to_loop(self, outcomes: list[Outcome], topics: list[str]) -> None:
+        """Wakes the loop once for all outcomes. The loop is closed if the gateway has ended in the meantime."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._deliver, outcomes, topics)
+
+    def _deliver(self, outcomes: list[Outcome], topics: list[str]) -> None:
+        for answer, result, error in outcomes:
+            # The caller has timed out or was cancelled.
+            if answer.done():
+                continue
+            if error is None:
+                answer.set_result(result)
+            else:
+                answer.set_exception(error)
+        for topic in topics:
+            self.wakeups.publish(topic)
+
+
+def nothing() -> Operation[None]:
+    yield from ()
+
+
+def used_bytes(limit: int) -> Operation[int]:
+    """Free pages do not count, because SQLite uses them again before the file grows."""
+    pages = yield Statement(
+        "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()"
+    )
+    size: int = pages[0][0]
+    if size > limit:
+        total = yield Statement(sweeper.TOTAL_SIZE)
+        size = min(size, total[0][0])
+    return size
+
+
+def time_out(answer: asyncio.Future[Any]) -> None:
+    if not answer.done():
+        log("store_timeout", level=logging.WARNING, store="sqlite")
+        answer.set_exception(StoreUnavailable())
+
+
+def write_alone(connection: sqlite3.Connection, pending: Pending, topics: list[str]) -> Outcome:
+    """The whole transaction: nobody else's work has to be kept if the operation fails. Without a savepoint, two statements of
+    six are saved, and with each of them a change of the thread."""
+    try:
+        result, woken = run(connection, pending.operation)
+    except sqlite3.OperationalError:
+        raise
+    except Exception as error:
+        connection.execute("ROLLBACK")
+        return Outcome(pending.answer, error=error)
+    connection.execute("COMMIT")
+    topics += woken
+    return Outcome(pending.answer, result)
+
+
+def write_one(connection: sqlite3.Connection, pending: Pending, topics: list[str]) -> Outcome:
+    """An error of the operation undoes only this operation; an error of the database undoes the group."""
+    if pending.fails_first:
+        return write_without_savepoint(connection, pending, topics)
+    connection.execute("SAVEPOINT one")
+    try:
+        result, woken = run(connection, pending.operation)
+    except sqlite3.OperationalError:
+        raise
+    except Exception as error:
+        connection.execute("ROLLBACK TO one")
+        return Outcome(pending.answer, error=error)
+    finally:
+        connection.execute("RELEASE one")
+    topics += woken
+    return Outcome(pending.answer, result)
+
+
+def write_without_savepoint(connection: sqlite3.Connection, pending: Pending, topics: list[str]) -> Outcome:
+    """There is nothing to undo if it fails. A savepoint takes a fifth of the time of a response in a group."""
+    before = connection.total_changes
+    try:
+        result, woken = run(connection, pending.operation)
+    except sqlite3.OperationalError:
+        raise
+    except Exception as error:
+        if connection.total_changes != before:
+            # A bug: it cannot be undone by itself, so nothing of the group is acknowledged.
+            raise sqlite3.InternalError("a write failed after its first change") from error
+        return Outcome(pending.answer, error=error)
+    topics += woken
+    return Outcome(pending.answer, result)
+
+
+def run(connection: sqlite3.Connection, operation: Operation[T]) -> tuple[T, list[str]]:
+    """The result, and the topics to wake."""
+    rows: list[Row] = []
+    topics: list[str] = []
+    try:
+        step = next(operation)
+        while True:
+            if isinstance(step, Wake):
+                topics.append(step.topic)
+                rows = []
+            elif not isinstance(step, LongRead) and isinstance(step.text, PostgresOnly):
+                rows = []
+            elif isinstance(step, Change):
+                rows = [(connection.execute(to_sqlite(step.text), step.values).rowcount,)]
+            elif isinstance(step, Many):
+                connection.executemany(to_sqlite(step.text), step.values)
+                rows = []
+            elif isinstance(step, LongWrite):
+                write_long(connection, step)
+                rows = []
+            elif isinstance(step, LongRead):
+                rows = read_long(connection, step)
+            else:
+                rows = connection.execute(to_sqlite(step.text), tuple(step.values)).fetchall()
+            step = operation.send(rows)
+    except StopIteration as end:
+        return end.value, topics
+
+
+@contextlib.asynccontextmanager
+async def open_sqlite(
+    path: str,
+    wakeups: Wakeups,
+    clock: Callable[[], float] | None = None,
+    *,
+    operation_timeout: float = OPERATION_TIMEOUT,
+    connect: Connect = connect,
+    migrations: Migrations = MIGRATIONS,
+) -> AsyncIterator[SqliteDatabase]:
+    """`clock` and the keyword arguments are for tests."""
+    database = SqliteDatabase(
+        path, wakeups, clock or time.time, operation_timeout=operation_timeout, connect=connect, migrations=migrations
+    )
+    await database.open()
+    try:
+        yield database
+    finally:
+        await database.close()

@@ -1,0 +1,145 @@
+"""The length of an input, and the truncation of one that is too long."""
+
+from typing import Any
+
+import pytest
+from support.engine import MockEngine, Refusal, text
+from support.gateway import GatewayUnderTest, running_gateway, standing_before
+
+from antiphon.core.prompt.truncation import share_to_drop, truncated
+
+# ---- counted ---------------------------------------------------------------------------------------------------------
+
+
+async def counted(gateway: GatewayUnderTest, **body: Any) -> int:
+    status, answer = await gateway.post(body, "/v1/responses/input_tokens")
+    assert status == 200, answer
+    assert answer["object"] == "response.input_tokens"
+    tokens: int = answer["input_tokens"]
+    return tokens
+
+
+async def test_input_is_counted_by_the_engines_template_and_tokenizer() -> None:
+    paths = {
+        "/apply-template": lambda body: {"prompt": " ".join(message["content"] for message in body["messages"])},
+        "/tokenize": lambda body: {"tokens": body["content"].split()},
+    }
+    engine = MockEngine(owned_by="llamacpp", paths=paths)
+    await engine.start()
+    async with running_gateway(engine) as gateway:
+        assert await counted(gateway, input="one two three", instructions="be brief") == 5
+        assert "template and tokenizer" in gateway.notice
+    assert engine.requests == []
+    await engine.stop()
+
+
+async def test_without_a_tokenizer_input_is_counted_by_asking_for_one_token(
+    engine: MockEngine, gateway: GatewayUnderTest
+) -> None:
+    engine.will(text("H", finish="length"))
+    assert await counted(gateway, input="Hi") == 12
+    assert engine.last["max_tokens"] == 1
+    assert "one token" in gateway.notice
+
+
+async def test_a_request_that_wants_no_answer_is_counted(engine: MockEngine, gateway: GatewayUnderTest) -> None:
+    engine.will(text("H", finish="length"))
+    assert await counted(gateway, input="Hi", prompt_cache_options={"prewarm": True}) == 12
+
+
+async def test_the_history_is_counted_too(engine: MockEngine, gateway: GatewayUnderTest) -> None:
+    first = await gateway.create("One")
+    _, conversation = await gateway.post({"items": [{"role": "user", "content": "Two"}]}, "/v1/conversations")
+    await counted(gateway, input="Three", previous_response_id=first["id"])
+    assert [message["content"] for message in engine.last["messages"]] == ["One", "Hello world", "Three"]
+    await counted(gateway, input="Three", conversation=conversation["id"])
+    assert [message["content"] for message in engine.last["messages"]] == ["Two", "Three"]
+    # Nobody was kept from the conversation by it, and nothing was said in it.
+    await gateway.create("Four", conversation=conversation["id"])
+    assert [message["content"] for message in engine.last["messages"]] == ["Two", "Four"]
+
+
+async def test_a_bad_request_is_rejected(gateway: GatewayUnderTest) -> None:
+    status, body = await gateway.post({"input": [{}]}, "/v1/responses/input_tokens")
+    assert (status, body["error"]["param"]) == (400, "input[0].type")
+
+
+# ---- truncated -------------------------------------------------------------------------------------------------------
+
+WORDS = "request ({asked} tokens) exceeds the available context size ({most} tokens), try increasing it"
+
+
+def overflow(asked: int, most: int) -> Refusal:
+    message = WORDS.format(asked=asked, most=most)
+    return Refusal(400, {"error": {"code": 400, "message": message, "type": "exceed_context_size_error"}})
+
+
+def history(turns: int) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = [{"role": "developer", "content": "Be brief."}]
+    for number in range(turns):
+        items += [
+            {"role": "user", "content": f"Question {number}"},
+            {"type": "function_call", "call_id": f"c{number}", "name": "f", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": f"c{number}", "output": "done"},
+            {"role": "assistant", "content": f"Answer {number}"},
+        ]
+    return [*items, {"role": "user", "content": "And now?"}]
+
+
+def asked_of(engine: MockEngine) -> list[str]:
+    return [message["content"] for message in engine.last["messages"] if message["role"] == "user"]
+
+
+async def test_the_oldest_turns_are_left_out_until_it_fits() -> None:
+    async with standing_before("llamacpp", overflow(2000, 1000), overflow(1010, 1000), text("Fine.")) as (gateway, engine):
+        response = await gateway.create(history(10), truncation="auto")
+        assert response["truncation"] == "auto"
+        assert "oldest turns" in gateway.notice
+        questions = asked_of(engine)
+        assert questions[-2:] == ["Question 9", "And now?"]
+        assert 3 <= len(questions) <= 6
+        assert engine.last["messages"][0] == {"role": "system", "content": "Be brief."}
+        assert len(engine.requests) == 3
+
+
+async def test_a_message_that_does_not_fit_even_alone_is_rejected() -> None:
+    async with standing_before("llamacpp", *[overflow(9000, 10)] * 9) as (gateway, engine):
+        status, body = await gateway.post({"input": history(3), "truncation": "auto"})
+        assert (status, body["error"]["code"]) == (400, "context_length_exceeded")
+        assert asked_of(engine) == ["And now?"]
+
+
+async def test_without_truncation_nothing_is_left_out() -> None:
+    async with standing_before("llamacpp", overflow(2000, 1000)) as (gateway, engine):
+        status, body = await gateway.post({"input": history(3)})
+        assert (status, body["error"]["code"]) == (400, "context_length_exceeded")
+        assert len(engine.requests) == 1
+
+
+def test_the_output_of_a_call_that_was_left_out_is_left_out_too() -> None:
+    items = [
+        {"role": "user", "content": "a" * 100},
+        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+        {"role": "user", "content": "b"},
+        {"type": "function_call_output", "call_id": "c", "output": "late"},
+        {"role": "user", "content": "c"},
+    ]
+    assert truncated(items, 0.5) == [items[2], items[4]]
+
+
+def test_a_compaction_and_tools_before_the_first_turn_stay() -> None:
+    head: list[dict[str, Any]] = [{"type": "additional_tools", "tools": []}, {"type": "compaction", "encrypted_content": "x"}]
+    turns = [{"role": role, "content": "a" * 100} for role in ("user", "assistant", "user", "assistant", "user")]
+    assert truncated([*head, *turns], 0.5) == [*head, turns[4]]
+
+
+@pytest.mark.parametrize(
+    ("words", "dropped", "least"),
+    [
+        (WORDS.format(asked=2000, most=1000), 0.0, 0.5),
+        (WORDS.format(asked=1100, most=1000), 0.5, 0.54),
+        ("too long", 0.25, 0.5),
+    ],
+)
+def test_the_engines_error_message_says_how_much_must_be_left_out(words: str, dropped: float, least: float) -> None:
+    assert least <= share_to_drop(words, dropped) <= least + 0.1

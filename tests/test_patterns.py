@@ -1,0 +1,60 @@
+"""Patterns with possessive groups, which older versions of Python read wrongly."""
+
+import ast
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_architecture import FILES
+
+import antiphon.core.checks.grammars as grammars
+import antiphon.core.protocols.responses.limits as limits
+import antiphon.json_ending as json_ending
+import antiphon.string_member as string_member
+from antiphon import brackets
+from antiphon.core.stream.text_calls import nearly_json
+from antiphon.files.readers import html
+from antiphon.patterns import possessive_by_regex
+
+POSSESSIVE = {
+    "brackets": brackets._BALANCED,
+    "comments and literals": grammars._LITERAL_OR_COMMENT,
+    "grammars": limits._LARK,
+    "markup": html._TOKEN,
+    "nearly JSON": nearly_json._STRING,
+    "nearly JSON, and commas": nearly_json._STRING_OR_COMMA,
+    "strings": json_ending.STRING,
+    "whole characters": string_member._WHOLE,
+}
+# What the patterns look for, and what makes them fail halfway.
+TEXTS = st.text(alphabet="\"'\\\\{}[]<>/!?=,:#%a\\nud8f \n", max_size=40)
+
+
+@pytest.mark.parametrize("name", POSSESSIVE)
+@given(text=TEXTS)
+def test_the_library_reads_them_as_python_does(name: str, text: str) -> None:
+    own = POSSESSIVE[name]
+    other = possessive_by_regex(own.pattern, own.flags & ~re.UNICODE)
+    assert [(found.span(), found.groupdict()) for found in own.finditer(text)] == [
+        (found.span(), found.groupdict()) for found in other.finditer(text)
+    ]
+
+
+def test_a_possessive_group_that_fails_halfway_takes_nothing() -> None:
+    """The case that Python 3.11.2 has wrong: it took all but the end."""
+    pattern = possessive_by_regex(brackets._BALANCED.pattern, 0)
+    found = pattern.match('[{"a": "x"}, {"b": []}] and more')
+    assert found is not None
+    assert found[0] == ""
+
+
+def test_no_other_pattern_has_a_possessive_group() -> None:
+    calls = [
+        (path.name, ast.unparse(node))
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("re.compile", "Pattern")
+    ]
+    assert len(calls) > 50
+    assert [call for call in calls if re.search(r"\)(?:[*+?]|\{[0-9,]*\})\+", call[1])] == []
