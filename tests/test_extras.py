@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import antiphon
-from antiphon.extras import EXTRAS, install_command, missing_extra
+from antiphon.errors import EXTRAS, install_command, missing_extra
 
 SOURCE = Path(antiphon.__file__).parent
 PROJECT = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]

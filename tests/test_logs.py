@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from antiphon import logs
-from antiphon.log_lines import to_line
+from antiphon.logs import to_line
 
 REQUEST = {"method": "POST", "path": "/v1/responses", "status": 200, "seconds": 6.1234}
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.object_end import ObjectEnd, is_json_object
+from antiphon.partial_json import ObjectEnd, is_json_object
 
 ARGUMENTS = [
     "{}",

@@ -10,9 +10,9 @@ from test_architecture import FILES
 
 import antiphon.core.checks.grammars as grammars
 import antiphon.core.protocols.responses.limits as limits
-import antiphon.json_ending as json_ending
-import antiphon.string_member as string_member
-from antiphon import brackets
+import antiphon.partial_json as json_ending
+import antiphon.partial_json as string_member
+from antiphon import partial_json as brackets
 from antiphon.core.stream.text_calls import nearly_json
 from antiphon.files.readers import html
 from antiphon.patterns import possessive_by_regex

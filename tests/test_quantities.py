@@ -2,7 +2,7 @@
 
 import pytest
 
-from antiphon.quantities import allowed, counted
+from antiphon.errors import allowed, counted
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.string_member import StringMember, whole_input
+from antiphon.partial_json import StringMember, whole_input
 
 
 def read(pieces: list[str]) -> str:

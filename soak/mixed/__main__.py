@@ -22,7 +22,7 @@ from support.engine import Answer, Body, answer, call
 from support.search_services import SearchServices
 from yarl import URL
 
-from antiphon.wire import UNREADABLE
+from antiphon.errors import UNREADABLE
 from bench.processes import free_port
 from fuzz.trial import FuzzEngine
 from soak.mixed.gateway import CENSUS, TEMPORARY, Census

@@ -15,9 +15,9 @@ from aiohttp import web
 
 from antiphon import logs
 from antiphon.app.app import make_app, make_runner
-from antiphon.app.garbage import collect_less, return_memory
+from antiphon.app.event_loop import collect_less, return_memory
 from antiphon.settings.settings import Settings
-from antiphon.settings.tool_settings import ToolSettings, WebSearchSettings
+from antiphon.settings.tables import ToolSettings, WebSearchSettings
 from antiphon.store import open_store
 from antiphon.transport import make_session
 from soak.measures import descriptors, memory_mb

@@ -31,10 +31,14 @@
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import ClassVar
 
+import msgspec
 from msgspec import Struct
+
+# What decoding foreign JSON can raise: it is malformed, of the wrong shape, not UTF-8, or nested too deeply.
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 class EngineFailure(Struct, frozen=True):
@@ -285,3 +289,46 @@ class NotConstrained(AnswerInvalid):
     default_code = "schema_not_kept"
     may_pass = True
     event_code = "server_error"
+
+
+# ---- The extras of the installation: the packages of each, and the words for one that is missing ---------------------
+# Antiphon is in no public index, so an extra is installed from a checkout. A package by itself might come in another version.
+
+# As in pyproject.toml: extra → the packages that it installs.
+EXTRAS: Mapping[str, tuple[str, ...]] = {
+    "embedded": ("huggingface_hub", "pip", "xllamacpp"),
+    "hf": ("huggingface_hub",),
+    "postgres": ("asyncpg",),
+    "pdf": ("pypdf",),
+    "files": ("charset-normalizer", "pypdf"),
+    "web": ("trafilatura", "lxml_html_clean"),
+    "browser": ("playwright",),
+    "code": ("matplotlib", "numpy", "pandas"),
+    "mcp": ("mcp",),
+    "search": ("numpy", "usearch", "wordllama"),
+    "otel": ("opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk"),
+}
+
+
+def install_command(extra: str) -> str:
+    assert extra in EXTRAS
+    return f"pip install '.[{extra}]'"
+
+
+def missing_extra(what: str, extra: str) -> str:
+    """What the operator has to do. `what`: needs the extra."""
+    return f"{what} needs the extra {extra}, which is not installed. In a checkout of Antiphon: {install_command(extra)}"
+
+
+# ---- Numbers of things, in the words of a message --------------------------------------------------------------------
+
+
+def counted(number: float, noun: str) -> str:
+    """Such as "1 request", "2 requests" and "0.5 seconds". The noun takes an s."""
+    shown = f"{number:g}" if isinstance(number, float) else str(number)
+    return f"{shown} {noun}" if number == 1 else f"{shown} {noun}s"
+
+
+def allowed(most: int, noun: str) -> str:
+    """Such as "1 tool is allowed" and "2 tools are allowed"."""
+    return f"{counted(most, noun)} {'is' if most == 1 else 'are'} allowed"

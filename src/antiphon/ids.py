@@ -5,6 +5,20 @@ Ids sort in the order in which they were made. Some clients sort items by their 
 
 import os
 import time
+from hashlib import blake2b
+
+# The owner of what the admin key creates. No other key can have this name.
+ADMIN = "admin"
+HASH_BYTES = 16
+
+
+def hash_of_key(key: bytes) -> str:
+    """Fast on purpose: keys are random and long, so nobody finds one by trying, however fast the hash is.
+
+    Where a key has no name, this is the owner of what it stores. It never changes: otherwise all of that would be lost.
+    """
+    return blake2b(key, digest_size=HASH_BYTES).hexdigest()
+
 
 RANDOM_BYTES = 16
 # The random parts of so many ids are drawn at once: a system call for each was 1 % of a small request.

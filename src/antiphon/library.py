@@ -3,7 +3,6 @@
 from antiphon import errors as errors
 from antiphon.core.checks.work import CheckOutcome as CheckOutcome
 from antiphon.core.checks.work import CheckWork as CheckWork
-from antiphon.core.checks.work import run_check as run_check
 from antiphon.core.events.encode import MessageEncoder as MessageEncoder
 from antiphon.core.events.encode import SseEncoder as SseEncoder
 from antiphon.core.events.plain_deltas import AnyEvent as AnyEvent
@@ -23,7 +22,6 @@ from antiphon.core.exchange.steps import RunTools as RunTools
 from antiphon.core.exchange.steps import Step as Step
 from antiphon.core.exchange.steps import ToolCall as ToolCall
 from antiphon.core.exchange.sync_run import run_exchange as run_exchange
-from antiphon.core.hosted.code_results import CodeFile as CodeFile
 from antiphon.core.items.usage import Uncounted as Uncounted
 from antiphon.core.knowledge import dialects as dialects
 from antiphon.core.knowledge.dialect import Dialect as Dialect
@@ -31,13 +29,15 @@ from antiphon.core.knowledge.failures import http_answer_to_error as http_answer
 from antiphon.core.knowledge.knowledge import EngineKnowledge as EngineKnowledge
 from antiphon.core.knowledge.knowledge import Model as Model
 from antiphon.core.prompt.convert import chat_to_bytes as chat_to_bytes
-from antiphon.core.protocols.responses.validation import body_to_request as body_to_request
-from antiphon.core.toolbox.servers import Listing as Listing
-from antiphon.core.toolbox.servers import McpListError as McpListError
-from antiphon.core.toolbox.servers import McpServer as McpServer
+from antiphon.core.protocols.responses.read import body_to_request as body_to_request
+from antiphon.core.stream.file_links import CodeFile as CodeFile
+from antiphon.core.toolbox.mcp_servers import Listing as Listing
+from antiphon.core.toolbox.mcp_servers import McpListError as McpListError
+from antiphon.core.toolbox.mcp_servers import McpServer as McpServer
 from antiphon.core.toolbox.tools import ToolResult as ToolResult
+from antiphon.gateway.runs.check_process import run_check as run_check
 from antiphon.ids import new_id as new_id
-from antiphon.sealed_text import Sealer as Sealer
+from antiphon.sealing import Sealer as Sealer
 from antiphon.wire import events as events
 from antiphon.wire.chat import ChatRequest as ChatRequest
 from antiphon.wire.hosted_items import McpTool as McpTool

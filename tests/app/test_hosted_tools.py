@@ -7,7 +7,7 @@ import pytest
 from antiphon.app.checked_settings import load_settings
 from antiphon.app.hosted_tools import check_file_search, check_web_search
 from antiphon.settings.settings import Settings, SettingsError
-from antiphon.settings.tool_settings import FileSearchSettings, WebSearchSettings
+from antiphon.settings.tables import FileSearchSettings, WebSearchSettings
 
 
 def test_without_a_table_no_tool_is_run() -> None:

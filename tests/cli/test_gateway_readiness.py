@@ -25,7 +25,7 @@ from support.tiny_model import write_tiny_model
 
 from antiphon.cli.gateway_client import GatewayClient, GatewayFailed
 from antiphon.cli.gateway_readiness import loading_in, wait_until_ready
-from antiphon.core.knowledge.loading import Loading
+from antiphon.core.knowledge.knowledge import Loading
 from bench.processes import free_port
 
 FIRST_BYTES = 60_000

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperCommand
 from typer.testing import CliRunner
 
-from antiphon.cli.option_values import Command
+from antiphon.cli.options import Command
 
 
 def type_options(command: type[TyperCommand], *arguments: str) -> str:

@@ -18,8 +18,7 @@ from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine
 from support.terminal_commands import CTRL_C, in_terminal
 
-from antiphon.cli.serve import listen
-from antiphon.cli.taken_port import cannot_listen, command_with_port
+from antiphon.cli.serve import cannot_listen, command_with_port, listen
 from antiphon.settings.settings import Settings
 from bench.processes import free_port
 

@@ -14,7 +14,7 @@ from support.file_stores import FileStores, searching_files
 from support.gateway import GatewayUnderTest, running_gateway
 from support.kernels import ScriptedKernels, interpreting, prints
 
-from antiphon.settings.mcp_settings import McpServerSettings, McpSettings
+from antiphon.settings.tables import McpServerSettings, McpSettings
 
 CLIENT = "agents_node"
 SERVER = McpServerSettings(command=sys.executable, args=(bad_mcp_server.__file__,))

@@ -14,7 +14,7 @@ from support.engine import MockEngine, answer, call, text
 from support.gateway import running_gateway
 from support.servers import running_app
 
-from antiphon.settings.mcp_settings import McpServerSettings, McpSettings
+from antiphon.settings.tables import McpServerSettings, McpSettings
 from bench.processes import free_port
 
 ITEMS = ["mcp_list_tools", "mcp_call", "message"]

@@ -8,7 +8,7 @@ from support.codex import Codex, arguments, calls, shell
 from support.engine import MockEngine, call, text
 from support.gateway import running_gateway
 
-from antiphon.settings.mcp_settings import McpServerSettings, McpSettings
+from antiphon.settings.tables import McpServerSettings, McpSettings
 
 pytestmark = pytest.mark.timeout(120, func_only=True)
 

@@ -20,11 +20,10 @@ from conformance.members import differences
 from conformance.validators import JSON, Document, Schema, documents
 
 from antiphon.core.events import encode as sse
-from antiphon.errors import ApiError
+from antiphon.errors import UNREADABLE, ApiError
 from antiphon.server.multipart import FormPart, PartStart
 from antiphon.server.routes.websocket import Connection
 from antiphon.transport import reads_whole
-from antiphon.wire import UNREADABLE
 
 Body = dict[str, Any]
 # A kind of thing and its name: ("event", "response.created").

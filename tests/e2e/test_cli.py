@@ -13,7 +13,7 @@ from support.engine import MockEngine, Refusal
 from support.streams import check_stream, parse
 
 from antiphon.app import running_gateways
-from antiphon.cli.serve import refuse_to_be_open
+from antiphon.app.start_up import refuse_to_be_open
 from antiphon.settings.settings import Settings, SettingsError
 from bench.processes import free_port
 

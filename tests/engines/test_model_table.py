@@ -8,8 +8,7 @@ import pytest_asyncio
 
 from antiphon.core.knowledge.knowledge import Model
 from antiphon.core.knowledge.model_names import ModelNames
-from antiphon.engines.model_table import MOST_NAMES
-from antiphon.engines.pool import Pool
+from antiphon.engines.pool import MOST_NAMES, Pool
 from antiphon.engines.upstream import Engine
 from antiphon.errors import NotFound
 

@@ -6,7 +6,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.engines.placement import least_busy, most_requests, order_of
+from antiphon.engines.load import least_busy, most_requests, order_of
 
 loads = st.lists(st.integers(0, 50), min_size=1, max_size=12)
 bounds = st.floats(1, 4)

@@ -8,7 +8,7 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.raw_server import CHUNKED, Answer, chunked, raw_server, sized
 from support.sockets import connected
 
-from antiphon.core.events.encode import LARGEST_FRAME
+from antiphon.core.stream.frames import LARGEST_FRAME
 
 # A response that waits for the idle timer takes 300 seconds.
 pytestmark = [pytest.mark.usefixtures("both_transports"), pytest.mark.timeout(100)]

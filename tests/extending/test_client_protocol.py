@@ -11,7 +11,7 @@ from antiphon.app.app import Extensions, make_app, make_runner
 from antiphon.core.events.plain_deltas import AnyEvent, expand
 from antiphon.core.protocols.client_protocol import ClientProtocol
 from antiphon.core.protocols.responses.limits import RequestLimits
-from antiphon.gateway.runs.sinks import EncodedSink
+from antiphon.gateway.runs.outbox import EncodedSink
 from antiphon.server.app_keys import GATEWAY, TRANSPORT
 from antiphon.server.request_state import OWNER
 from antiphon.settings.settings import Settings

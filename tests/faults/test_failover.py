@@ -15,7 +15,7 @@ from support.metrics import scrape
 from support.raw_server import CHUNKED
 from support.sockets import Socket, connected
 
-from antiphon.app.intervals import Intervals
+from antiphon.app.options import Intervals
 
 SETTINGS: dict[str, Any] = {"retries": 0, "health_interval": 0, "background_patience": 5}
 COMPLETED = Outcome("completed")

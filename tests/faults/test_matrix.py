@@ -16,7 +16,7 @@ from faults.ways import WAYS, Outcome
 from support.gateway import GatewayUnderTest, running_gateway
 from support.sockets import Socket, connected
 
-from antiphon.app.intervals import Intervals
+from antiphon.app.options import Intervals
 
 # One further attempt, so that it shows which faults get one.
 # Without health checks, which would have a connection of their own.

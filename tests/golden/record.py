@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from antiphon.core.exchange.replay import replay
+from antiphon.core.exchange.sync_run import replay
 
 HERE = Path(__file__).parent
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.sandbox.cgroups import Cgroup, NoCgroups, find_cgroups, group_name
-from antiphon.sandbox.limits import MIB, SandboxLimits
+from antiphon.sandbox.runs import MIB, SandboxLimits
 
 LIMITS = SandboxLimits(memory=64 * MIB, processes=16)
 V2_FILES = ("memory.max", "memory.swap.max", "memory.events", "pids.max", "cpu.weight", "cgroup.freeze", "cgroup.procs")

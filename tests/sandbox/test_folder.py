@@ -12,7 +12,7 @@ import pytest
 from support.bubblewrap import SMALL
 
 from antiphon.sandbox import folder as folders
-from antiphon.sandbox.limits import SandboxLimits
+from antiphon.sandbox.runs import SandboxLimits
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from support.bubblewrap import SMALL, kernel_in, result_of
 
 from antiphon.sandbox import folder as folders
 from antiphon.sandbox.kernel import Kernel
-from antiphon.sandbox.limits import MIB, SandboxLimits
+from antiphon.sandbox.runs import MIB, SandboxLimits
 from antiphon.sandbox.sandbox import Sandbox
 
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -19,10 +19,10 @@ from support.kernels import interpreting
 
 from antiphon.sandbox import probe as probes
 from antiphon.sandbox.cgroups import Cgroup, Cgroups, find_cgroups
-from antiphon.sandbox.limits import GIB, SandboxLimits
 from antiphon.sandbox.probe import NoSandbox, open_sandbox, probe
+from antiphon.sandbox.runs import GIB, SandboxLimits
 from antiphon.sandbox.sandbox import Sandbox
-from antiphon.settings.container_settings import ContainerSettings
+from antiphon.settings.tables import ContainerSettings
 
 Change = Callable[[list[Any]], list[Any]]
 

@@ -10,7 +10,7 @@ from support.engine import MockEngine
 from support.gateway import GatewayUnderTest, running_gateway
 from support.raw_client import RawAnswer, RawClient, dialled, get, post
 
-from antiphon.app.intervals import Intervals
+from antiphon.app.options import Intervals
 
 # Far below the deadlines of the gateway, which are minutes here.
 pytestmark = [pytest.mark.timeout(30), pytest.mark.usefixtures("both_transports")]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.gateway.limits.request_rates import RateState
-from antiphon.server.rate_headers import duration, rate_headers
+from antiphon.server.answers import duration, rate_headers
 from antiphon.server.routes.responses import in_pieces
 
 

@@ -19,8 +19,8 @@ from support.engine import MockEngine, text
 from support.kernels import ScriptedKernels
 from support.loop_probe import ATTEMPTS, BUDGET, MeasuredGateway, measured_gateway
 
-from antiphon.core.protocols.responses import validation
-from antiphon.gateway.limits.large_requests import LARGE_BODY
+from antiphon.core.protocols.responses import read as validation
+from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.server import bodies as bodies_module
 from antiphon.server.bodies import (
     LARGE,
@@ -29,7 +29,7 @@ from antiphon.server.bodies import (
     Bodies,
 )
 from antiphon.server.routes.table import API_ROUTES
-from antiphon.settings.container_settings import ContainerSettings
+from antiphon.settings.tables import ContainerSettings
 
 Body = dict[str, Any]
 

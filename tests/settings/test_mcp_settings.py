@@ -10,11 +10,11 @@ from antiphon.app.mcp_servers import (
     mcp_limits,
     operator_servers,
 )
-from antiphon.settings.mcp_settings import McpSettings
 from antiphon.settings.settings import Settings, SettingsError
 from antiphon.settings.sources import load
+from antiphon.settings.tables import McpSettings
 from antiphon.tools.addresses import url_complaint
-from antiphon.tools.mcp.definitions import HttpServer, StdioServer
+from antiphon.tools.mcp.targets import HttpServer, StdioServer
 
 ENVIRONMENT = {"TOKEN": "a-long-secret"}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from antiphon.settings.errors import SettingsError
-from antiphon.settings.setting_values import check_hosts, fill_variables
+from antiphon.settings.groups import check_hosts, fill_variables
 
 ENVIRONMENT = {"TOKEN": "s3cret", "EMPTY": ""}
 

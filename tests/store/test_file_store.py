@@ -61,7 +61,7 @@ async def test_files_beside_a_store_in_memory_do_not_outlive_a_killed_process(
 ) -> None:
     program = """
 import os, signal
-from antiphon.store.files.opened_files import files_in_memory
+from antiphon.store.files.opened import files_in_memory
 files = files_in_memory()
 folder = files.folder()
 (folder / "contents").mkdir()

@@ -4,7 +4,8 @@ import pytest
 from support.stores import Clock, conversation, items, record
 
 from antiphon.errors import InvalidRequest
-from antiphon.store import Store, search_bounds
+from antiphon.store import Store
+from antiphon.store import records as search_bounds
 from antiphon.store.records import Item, Listing, ListPlace
 from antiphon.store.sql import listings
 from antiphon.store.sql.operations import Row, Statement

@@ -14,8 +14,8 @@ from support.stores import Clock, record
 
 from antiphon.errors import StoreUnavailable
 from antiphon.store import open_store
+from antiphon.store.sqlite.connections import connect
 from antiphon.store.sqlite.database import open_sqlite
-from antiphon.store.sqlite.sqlite_file import connect
 from antiphon.store.wakeups import Wakeups
 
 LOST = "deleted or replaced"

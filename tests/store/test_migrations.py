@@ -25,8 +25,8 @@ from support.postgres import PostgresServer
 from support.stores import Clock, record
 
 from antiphon.store import CannotOpen, Store, open_store
-from antiphon.store.files.opened_files import files_in_memory
-from antiphon.store.postgres.postgres import (
+from antiphon.store.files.opened import files_in_memory
+from antiphon.store.postgres.database import (
     SCHEMA,
     Timeouts,
     open_postgres,

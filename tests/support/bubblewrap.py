@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from antiphon.sandbox.kernel import Kernel
-from antiphon.sandbox.limits import MIB, SandboxLimits
 from antiphon.sandbox.probe import open_sandbox
+from antiphon.sandbox.runs import MIB, SandboxLimits
 from antiphon.sandbox.sandbox import Sandbox
 from support.programs import program
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from antiphon.core.checks.work import run_check
 from antiphon.core.events.deltas import Delta
 from antiphon.core.events.encode import SseEncoder
 from antiphon.core.events.plain_deltas import AnyEvent
@@ -24,6 +23,7 @@ from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.errors import ApiError
+from antiphon.gateway.runs.check_process import run_check
 from antiphon.wire.responses import CreateResponse
 from support.streams import check_stream, parse
 

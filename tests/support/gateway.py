@@ -16,17 +16,16 @@ from antiphon.app.app import (
     make_app,
     make_runner,
 )
-from antiphon.app.intervals import DEFAULT_INTERVALS, Intervals
 from antiphon.app.lifetime import EXAMINER
+from antiphon.app.options import DEFAULT_INTERVALS, Intervals
 from antiphon.app.processes.listening import bind_private
 from antiphon.app.reload import Reloader
-from antiphon.engines.embedded.process import EngineProcess
-from antiphon.engines.embedded.shared import SharedEngineProcess
+from antiphon.engines.embedded.process import EngineProcess, SharedEngineProcess
 from antiphon.gateway.runs.checker import Checker
 from antiphon.server.app_keys import GATEWAY
 from antiphon.server.routes.websocket import CONNECTIONS
-from antiphon.settings.container_settings import ContainerSettings
 from antiphon.settings.settings import Settings
+from antiphon.settings.tables import ContainerSettings
 from antiphon.store import Store, open_store
 from antiphon.store.wakeups import POLL_SECONDS
 from antiphon.transport import make_session

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from antiphon.settings.mcp_settings import McpServerSettings, McpSettings
-from antiphon.settings.tool_settings import ImageGenerationSettings, ToolSettings
+from antiphon.settings.tables import ImageGenerationSettings, McpServerSettings, McpSettings, ToolSettings
 from support import image_mcp_server
 from support.engine import MockEngine, answer, call
 from support.gateway import GatewayUnderTest, running_gateway

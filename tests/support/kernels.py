@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.app.app import Extensions
-from antiphon.sandbox.results import KernelRun, ShellRun
-from antiphon.settings.container_settings import ContainerSettings
+from antiphon.sandbox.runs import KernelRun, ShellRun
+from antiphon.settings.tables import ContainerSettings
 from support.engine import MockEngine
 from support.gateway import CHECKER, GatewayUnderTest, running_gateway
 

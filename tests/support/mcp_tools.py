@@ -5,7 +5,7 @@ from typing import Any
 
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.hosted.mcp.tools import McpTools
-from antiphon.core.toolbox.servers import Listing, McpListError, McpServer
+from antiphon.core.toolbox.mcp_servers import Listing, McpListError, McpServer
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.tools.runner import ToolContext
 from antiphon.wire.hosted_items import McpTool

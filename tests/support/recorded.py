@@ -18,7 +18,7 @@ from antiphon.core.exchange.sync_run import (
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
-from antiphon.core.protocols.responses.validation import body_to_request
+from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.recording.recording import Recording
 from antiphon.errors import ApiError
 from support.exchanges import ScriptedAnswer, make_environment

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from antiphon.settings.tool_settings import ToolSettings, WebSearchSettings
+from antiphon.settings.tables import ToolSettings, WebSearchSettings
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest, running_gateway
 from support.servers import LocalServer

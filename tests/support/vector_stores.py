@@ -9,14 +9,14 @@ from typing import Any
 from antiphon.files.texts import UnreadableFile
 from antiphon.files.vector_stores.attempts import IndexerOptions, IndexerParts
 from antiphon.files.vector_stores.indexer import Indexer
-from antiphon.files.vector_stores.limits import VectorStoreLimits
+from antiphon.files.vector_stores.interfaces import VectorStoreLimits
 from antiphon.files.vector_stores.search.found import Found, Wanted
 from antiphon.files.vector_stores.store_files import StoreFiles
 from antiphon.files.vector_stores.vector_stores import VectorStores
 from antiphon.ids import new_id
 from antiphon.store import Store
-from antiphon.store.file_store import FileStore
 from antiphon.store.files.records import FileRecord
+from antiphon.store.protocol import FileStore
 
 
 class SimpleFiles:

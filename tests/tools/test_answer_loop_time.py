@@ -23,12 +23,13 @@ from support.loop_probe import ATTEMPTS, BUDGET, MeasuredGateway, measured_gatew
 from support.search_services import SearchServices
 from support.web_site import WebSite, article
 
-from antiphon.sandbox.results import KernelRun
-from antiphon.settings.container_settings import ContainerSettings
-from antiphon.settings.mcp_settings import McpServerSettings, McpSettings
-from antiphon.settings.tool_settings import (
+from antiphon.sandbox.runs import KernelRun
+from antiphon.settings.tables import (
+    ContainerSettings,
     FileSearchSettings,
     ImageGenerationSettings,
+    McpServerSettings,
+    McpSettings,
     ToolSettings,
     WebSearchSettings,
 )

@@ -20,7 +20,7 @@ from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.prompt.input_items import CONVERTERS
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.gateway.limits.admission import EngineSeat
-from antiphon.gateway.limits.large_requests import LARGE_BODY
+from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.tools.runner import ToolContext, ToolRunner
 
 pytestmark = pytest.mark.timeout(30)

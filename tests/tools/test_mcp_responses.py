@@ -17,7 +17,7 @@ from support.streams import check_stream
 
 from antiphon.app.app import Extensions
 from antiphon.core.exchange.steps import ToolCall
-from antiphon.core.toolbox.servers import Listing, McpListError, McpServer
+from antiphon.core.toolbox.mcp_servers import Listing, McpListError, McpServer
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.store import open_store
 from antiphon.tools.runner import ToolContext

@@ -15,7 +15,7 @@ from transcripts.replay import SETTINGS, StandIn, pin_facts, replayed, stream
 from transcripts.transcript import RecordedEngine, Transcript
 
 from antiphon.core.checks.grammars import complaint
-from antiphon.core.toolbox.tools import Grammar
+from antiphon.core.checks.work import Grammar
 from bench.models.watcher import Target
 
 pytestmark = pytest.mark.timeout(120, func_only=True)

@@ -9,7 +9,7 @@ from aiohttp.http_parser import HttpRequestParser
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from antiphon.transport.fast.plain_heads import LONGEST_HEAD, MOST_HEADERS, read_head
+from antiphon.transport.fast.direct import LONGEST_HEAD, MOST_HEADERS, read_head
 
 LINE = b"POST /v1/responses HTTP/1.1\r\n"
 PLAIN = b"Host: localhost\r\nContent-Length: 5\r\n"

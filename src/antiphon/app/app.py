@@ -14,10 +14,7 @@ from msgspec import Struct, field, structs
 
 from antiphon import __version__
 from antiphon.app import lifetime
-from antiphon.app.containers import make_containers
-from antiphon.app.embedding_models import EmbeddingModels
-from antiphon.app.hosted_tools import HostedTools
-from antiphon.app.intervals import DEFAULT_INTERVALS, Intervals
+from antiphon.app.hosted_tools import HostedTools, make_containers
 from antiphon.app.lifetime import (
     DISCOVERY,
     DRAIN,
@@ -29,7 +26,9 @@ from antiphon.app.lifetime import (
 )
 from antiphon.app.mcp_servers import address_policy, mcp_limits, operator_servers
 from antiphon.app.observability import Observability
-from antiphon.app.part_options import (
+from antiphon.app.options import (
+    DEFAULT_INTERVALS,
+    Intervals,
     admission_limits,
     background_options,
     connection_options,
@@ -40,7 +39,7 @@ from antiphon.app.part_options import (
     request_limits,
     store_kind,
 )
-from antiphon.app.retrieval import Retrieval
+from antiphon.app.retrieval import EmbeddingModels, Retrieval
 from antiphon.core.events.event_style import PADDED_TO, REASONING_EVENTS
 from antiphon.core.exchange.environment import Environment
 from antiphon.core.knowledge.knowledge import Model
@@ -62,7 +61,7 @@ from antiphon.gateway.runs.gateway import Gateway
 from antiphon.gateway.runs.observers import MakeObserver
 from antiphon.gateway.runs.watch import Timeouts
 from antiphon.gateway.state.conversations import Conversations
-from antiphon.gateway.state.owners import Owners
+from antiphon.gateway.state.owners import Keyring, Owners
 from antiphon.gateway.state.seal import load_key, make_sealer
 from antiphon.ids import new_id
 from antiphon.logs import log
@@ -83,14 +82,12 @@ from antiphon.server.every_request import add_headers, served
 from antiphon.server.inspector.files import read_page
 from antiphon.server.inspector.inspector import Inspector
 from antiphon.server.inspector.recordings import Recordings
-from antiphon.server.keyring import Keyring
 from antiphon.server.nearest_route import NEAREST_ROUTE, NearestRoute
 from antiphon.server.request_headers import ALLOWED_HOSTS, AllowedHosts
 from antiphon.server.routes.inspector import INSPECTOR, NEEDS_KEY, OPENING
-from antiphon.server.routes.inspector_engines import DESCRIPTION, PROCESS_STARTED, GatewayDescription
-from antiphon.server.routes.inspector_stored import LISTING
+from antiphon.server.routes.inspector_lists import DESCRIPTION, LISTING, PROCESS_STARTED, GatewayDescription
+from antiphon.server.routes.models import READINESS, Readiness
 from antiphon.server.routes.passed_through import OPEN_ANSWERS, OpenAnswers
-from antiphon.server.routes.readiness import READINESS, Readiness
 from antiphon.server.routes.table import API_ROUTES, OTHER_ROUTES, ROUTES
 from antiphon.server.routes.websocket import CONNECTIONS
 from antiphon.server.siblings import SIBLINGS, Siblings
@@ -109,8 +106,7 @@ from antiphon.transport import ConnectionOptions, Runner, transport_of
 from antiphon.transport.write_batch import WriteBatch
 
 if TYPE_CHECKING:
-    from antiphon.engines.embedded.process import EngineProcess
-    from antiphon.engines.embedded.shared import SharedEngineProcess
+    from antiphon.engines.embedded.process import EngineProcess, SharedEngineProcess
 
 DAY = 24 * 60 * 60
 CONNECTION_OPTIONS = web.AppKey("connection_options", ConnectionOptions)

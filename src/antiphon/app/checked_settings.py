@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.core.knowledge.dialects import BY_NAME
-from antiphon.extras import missing_extra
+from antiphon.errors import missing_extra
 from antiphon.settings.keys import key_owners, metrics_readers
-from antiphon.settings.mcp_settings import McpSettings
 from antiphon.settings.settings import Settings, SettingsError, read_chat_template
 from antiphon.settings.sources import load
-from antiphon.settings.tool_settings import ToolSettings
-from antiphon.settings.vector_store_settings import VectorStoreSettings
+from antiphon.settings.tables import McpSettings, ToolSettings, VectorStoreSettings
 
 
 def load_settings(flags: Mapping[str, Any], file: Path | None) -> Settings:
@@ -43,7 +41,7 @@ def _check_tables(chosen: Settings) -> None:
 
         check_tools(chosen)
     if chosen.vector_stores != VectorStoreSettings():
-        from antiphon.app.embedding_models import check_embeddings
+        from antiphon.app.retrieval import check_embeddings
 
         check_embeddings(chosen.vector_stores)
 

@@ -3,14 +3,15 @@
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 
 from antiphon.core.checks.work import CheckOutcome, CheckWork
-from antiphon.core.hosted.code_interpreter_calls import KIND as CODE_INTERPRETER
-from antiphon.core.hosted.file_search_calls import KIND as FILE_SEARCH_TYPE
-from antiphon.core.hosted.image_generation_calls import KIND as IMAGE_GENERATION
+from antiphon.core.hosted.code_interpreter import KIND as CODE_INTERPRETER
+from antiphon.core.hosted.file_search import KIND as FILE_SEARCH_TYPE
+from antiphon.core.hosted.image_generation import KIND as IMAGE_GENERATION
 from antiphon.core.hosted.shell import KIND as HOSTED_SHELL
 from antiphon.core.hosted.shell import TYPE as SHELL
 from antiphon.core.hosted.web_search import TYPES as WEB_SEARCH_TYPES
@@ -18,11 +19,15 @@ from antiphon.core.toolbox.tools import ToolResult
 from antiphon.gateway.runs.checker import Checker
 from antiphon.ids import new_id
 from antiphon.logs import log
+from antiphon.sandbox.containers.container import ids_in_slot
+from antiphon.sandbox.containers.container_files import ContainerLimits, Uploads
 from antiphon.sandbox.containers.containers import Containers
+from antiphon.sandbox.containers.kernels import Kernels, SandboxKernels
+from antiphon.sandbox.runs import SandboxLimits
 from antiphon.settings.errors import SettingsError, did_you_mean, wrong_address
-from antiphon.settings.setting_values import check_hosts, fill_variables
-from antiphon.settings.settings import Settings
-from antiphon.settings.tool_settings import (
+from antiphon.settings.groups import check_hosts, fill_variables
+from antiphon.settings.settings import Settings, cache_directory, data_directory
+from antiphon.settings.tables import (
     CodeInterpreterSettings,
     FileSearchSettings,
     ImageGenerationSettings,
@@ -35,10 +40,9 @@ from antiphon.tools.code_interpreter.shell import HostedShellRunner, ShellChoose
 from antiphon.tools.file_search.backends import McpBackend as McpFileBackend
 from antiphon.tools.file_search.backends import SearchesStores, StoreBackend
 from antiphon.tools.file_search.runner import FileSearchRunner
-from antiphon.tools.image_generation.runner import ImageGenerationRunner
-from antiphon.tools.image_generation.server import McpImageServer
-from antiphon.tools.mcp.operators_calls import NO_SERVERS, operators_call, operators_context
+from antiphon.tools.image_generation.runner import ImageGenerationRunner, McpImageServer
 from antiphon.tools.mcp.runner import McpRunner
+from antiphon.tools.mcp.targets import NO_SERVERS, operators_call, operators_context
 from antiphon.tools.mcp_search import McpSearch
 from antiphon.tools.runner import ToolContext, ToolRunner
 from antiphon.tools.web_search.backends import Backend, HttpBackend, McpBackend
@@ -46,6 +50,29 @@ from antiphon.tools.web_search.page_text import NOT_INSTALLED
 from antiphon.tools.web_search.pages import PageReader
 from antiphon.tools.web_search.runner import WebSearchRunner
 from antiphon.tools.web_search.services import SERVICES
+
+# ---- The containers of a gateway, as the settings ask for them -------------------------------------------------------
+
+
+def make_containers(
+    settings: Settings, uploads: Uploads, kernels: Kernels | None = None, slot: int | None = None
+) -> Containers | None:
+    """None: the settings switch them off. `kernels`: what runs code, in place of the sandbox. `slot`: of this worker process,
+    if there are several."""
+    chosen = settings.containers
+    if not chosen.enabled:
+        return None
+    limits = ContainerLimits(
+        chosen.most, chosen.most_per_key, memory=chosen.memory_limit, seconds=chosen.seconds, disk=chosen.disk_bytes
+    )
+    folder = Path(chosen.folder) if chosen.folder else cache_directory(settings) / "containers"
+    bounds = SandboxLimits(disk=limits.disk, seconds=limits.seconds)
+    packages = Path(chosen.packages) if chosen.packages else None
+    private = [data_directory(settings), cache_directory(settings), folder]
+    sandbox = kernels or SandboxKernels(bounds, packages=packages, private=private)
+    ids = new_id if slot is None else ids_in_slot(slot, new_id)
+    return Containers(sandbox, limits, folder, ids, uploads)
+
 
 WEB_SEARCH = "tools.web_search"
 FILE_SEARCH = "tools.file_search"

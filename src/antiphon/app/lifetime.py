@@ -22,8 +22,8 @@ from antiphon.server.app_keys import (
     VECTOR_STORES,
 )
 from antiphon.server.routes.inspector import INSPECTOR
+from antiphon.server.routes.models import READINESS
 from antiphon.server.routes.passed_through import OPEN_ANSWERS
-from antiphon.server.routes.readiness import READINESS
 from antiphon.server.routes.websocket import CONNECTIONS, GOING_AWAY
 from antiphon.tools.mcp.runner import McpRunner, NoMcp
 

@@ -5,16 +5,23 @@ import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from antiphon.extras import missing_extra
-from antiphon.server.keyring import ADMIN
+from antiphon.errors import missing_extra
+from antiphon.ids import ADMIN
 from antiphon.settings.errors import did_you_mean
+from antiphon.settings.groups import check_hosts, fill_variables
 from antiphon.settings.keys import is_loopback
-from antiphon.settings.mcp_settings import McpServerSettings
-from antiphon.settings.setting_values import check_hosts, fill_variables
 from antiphon.settings.settings import Settings, SettingsError
+from antiphon.settings.tables import McpServerSettings
 from antiphon.tools.addresses import AddressPolicy, url_complaint
-from antiphon.tools.mcp.definitions import HttpServer, McpLimits, OperatorServer, Pairs, StdioServer, Target
 from antiphon.tools.mcp.session import TRUSTED, is_installed
+from antiphon.tools.mcp.targets import (
+    HttpServer,
+    McpLimits,
+    OperatorServer,
+    Pairs,
+    StdioServer,
+    Target,
+)
 
 # It is the label in requests, and begins the names of functions.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -10,7 +10,7 @@ from antiphon import __version__
 from antiphon.engines.pool import Pool
 from antiphon.gateway.runs.checker import Checker
 from antiphon.gateway.runs.observers import MakeObserver
-from antiphon.server.keyring import Keyring
+from antiphon.gateway.state.owners import Keyring
 from antiphon.server.metrics.instruments import Instruments
 from antiphon.server.metrics.responses import measured_responses
 from antiphon.server.metrics.timed_methods import measured_checker, measured_store

@@ -12,7 +12,7 @@ from antiphon import logs
 from antiphon.app.app import OWN_ADDRESSES
 from antiphon.app.lifetime import DISCOVERY, MCP
 from antiphon.app.mcp_servers import address_policy, mcp_limits, operator_servers
-from antiphon.app.part_options import (
+from antiphon.app.options import (
     admission_limits,
     engine_options,
     file_limits,

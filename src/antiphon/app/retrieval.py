@@ -1,19 +1,140 @@
 """What a gateway has for vector stores: the stores, their files, the index of chunks, and who fills it."""
 
+from importlib.util import find_spec
+
+import aiohttp
 from msgspec import structs
 
-from antiphon.app.embedding_models import EmbeddingModels
+from antiphon.engines.bodies import read_document, read_error
+from antiphon.engines.pool import Pool
+from antiphon.engines.upstream import Engine, EngineOptions, ours
+from antiphon.errors import ApiError, missing_extra
 from antiphon.files.library import FileLibrary
 from antiphon.files.texts import FileTexts
 from antiphon.files.vector_stores.attempts import IndexerOptions, IndexerParts
 from antiphon.files.vector_stores.indexer import Indexer
-from antiphon.files.vector_stores.limits import VectorStoreLimits
+from antiphon.files.vector_stores.interfaces import VectorStoreLimits
+from antiphon.files.vector_stores.search import word_vectors
 from antiphon.files.vector_stores.search.chunk_index import ChunkIndex
+from antiphon.files.vector_stores.search.embeddings import (
+    Embedder,
+    EmbeddingServer,
+    NotEmbedded,
+    embedding_request,
+)
+from antiphon.files.vector_stores.search.word_vectors import WordVectors
 from antiphon.files.vector_stores.store_files import StoreFiles
 from antiphon.files.vector_stores.vector_stores import VectorStores
 from antiphon.ids import new_id
-from antiphon.settings.vector_store_settings import VectorStoreSettings
-from antiphon.store.file_store import FileStore
+from antiphon.settings.errors import SettingsError, wrong_address
+from antiphon.settings.groups import fill_variables
+from antiphon.settings.tables import VectorStoreSettings
+from antiphon.store.protocol import FileStore
+
+# ---- Which model turns texts into vectors, as the settings ask for it ------------------------------------------------
+
+TABLE = "vector_stores"
+PATH = "/v1/embeddings"
+OFF = "off"
+WORDLLAMA = "wordllama"
+# They say: not these texts. 500 is what llama.cpp answers for a text that is too long.
+REFUSED = frozenset({400, 413, 422, 500})
+
+
+class EmbeddingModels:
+    """The embedders of a gateway."""
+
+    def __init__(self, settings: VectorStoreSettings, pool: Pool, session: aiohttp.ClientSession) -> None:
+        """Raises SettingsError."""
+        check_embeddings(settings)
+        self._settings = settings
+        self._pool = pool
+        self._server = _server(settings, session)
+        self._word_vectors = WordVectors() if word_vectors.is_installed() else None
+        self._by_model: dict[str, Embedder] = {}
+
+    @property
+    def current(self) -> Embedder | None:
+        """For what is added now. None: searches use words alone."""
+        chosen = self._settings.embedding_model
+        if chosen == OFF:
+            return None
+        return self._word_vectors if chosen in (None, WORDLLAMA) else self.of_model(chosen)
+
+    def of_model(self, model: str) -> Embedder | None:
+        """For chunks that were added with this model, whatever the settings say now."""
+        if model == word_vectors.MODEL:
+            return self._word_vectors
+        if self._settings.embedding_model == OFF:
+            return None
+        if model not in self._by_model:
+            self._by_model[model] = self._make(model)
+        return self._by_model[model]
+
+    def _make(self, model: str) -> Embedder:
+        async def ask(texts: list[str]) -> bytes:
+            engine, name = (self._server, model) if self._server is not None else await self._find(model)
+            return await _post(engine, embedding_request(name, texts))
+
+        chosen = self._settings
+        return EmbeddingServer(
+            ask,
+            model,
+            query_prefix=chosen.query_prefix,
+            text_prefix=chosen.text_prefix,
+            timeout=chosen.embedding_timeout,
+        )
+
+    async def _find(self, model: str) -> tuple[Engine, str]:
+        try:
+            found = await self._pool.choose(model, None)
+        except ApiError as error:
+            raise NotEmbedded(error.message) from None
+        if found.notices:
+            # Another model would answer for it, and its vectors could not be compared.
+            raise NotEmbedded(f"no engine has the model {model}")
+        return found.engines[0], found.model or model
+
+
+async def _post(engine: Engine, body: bytes) -> bytes:
+    try:
+        answer = await engine.post(PATH, body)
+        if answer.status != 200:
+            # Read, so that the engine is not cut off in the middle of its sentence.
+            await read_error(answer)
+            refused = answer.status in REFUSED
+            raise NotEmbedded(f"{engine.root} answers {PATH} with HTTP {answer.status}", is_refused=refused)
+        async with ours(engine.root):
+            return await read_document(answer)
+    except ApiError as error:
+        raise NotEmbedded(error.message) from None
+
+
+def _server(settings: VectorStoreSettings, session: aiohttp.ClientSession) -> Engine | None:
+    if settings.embedding_url is None:
+        return None
+    return Engine(settings.embedding_url, session, EngineOptions(key=_key(settings) or None))
+
+
+def check_embeddings(settings: VectorStoreSettings) -> None:
+    """What one setting alone does not show. Raises SettingsError."""
+    chosen = settings.embedding_model
+    if settings.embedding_url is not None:
+        if chosen in (None, OFF, WORDLLAMA):
+            raise SettingsError(f"{TABLE}.embedding_model is missing: {TABLE}.embedding_url needs the name of a model there")
+        if wrong_address(settings.embedding_url) is not None:
+            raise SettingsError(f"{TABLE}.embedding_url must be http://HOST:PORT or https://HOST, with a path or without one")
+    elif settings.embedding_key is not None:
+        raise SettingsError(f"{TABLE}.embedding_url is missing: {TABLE}.embedding_key is for a server of your own")
+    _key(settings)
+    if chosen == WORDLLAMA and not word_vectors.is_installed():
+        raise SettingsError(missing_extra(f'{TABLE}.embedding_model = "{WORDLLAMA}"', "search"))
+    if chosen not in (None, OFF) and find_spec("numpy") is None:
+        raise SettingsError(missing_extra(f"{TABLE}.embedding_model", "search"))
+
+
+def _key(settings: VectorStoreSettings) -> str:
+    return fill_variables(f"{TABLE}.embedding_key", settings.embedding_key or "")
 
 
 class Retrieval:

@@ -12,9 +12,9 @@ from antiphon.files.contents import UNFINISHED
 from antiphon.gateway.state.seal import KEY_FILE
 from antiphon.settings.settings import Settings, data_directory
 from antiphon.store import POSTGRES, default_url
-from antiphon.store.files.opened_files import DATABASE as FILE_DATABASE
-from antiphon.store.files.opened_files import FILES_SUFFIX
-from antiphon.store.postgres.postgres_address import without_password
+from antiphon.store.files.opened import DATABASE as FILE_DATABASE
+from antiphon.store.files.opened import FILES_SUFFIX
+from antiphon.store.postgres.database import without_password
 
 DATABASE_FILE = "responses.db"
 DUMP_FILE = "antiphon.dump"

@@ -12,7 +12,7 @@ import typer
 from antiphon import __version__
 from antiphon.cli import options
 from antiphon.cli.codex.arguments import split_arguments
-from antiphon.cli.option_values import Command, Group
+from antiphon.cli.options import Command, Group
 from antiphon.settings.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -104,9 +104,7 @@ def serve(
     with _without_gc():
         from antiphon.app.checked_settings import load_settings
         from antiphon.app.processes import CannotServe
-        from antiphon.cli.serve import NoEngine, serve_forever
-        from antiphon.cli.taken_port import CannotListen
-        from antiphon.cli.worker_count import worker_count
+        from antiphon.cli.serve import CannotListen, NoEngine, serve_forever, worker_count
         from antiphon.engines.embedded import CannotEmbed
         from antiphon.store import CannotOpen
 
@@ -378,7 +376,7 @@ def replay(
     dialect: Annotated[str | None, typer.Option(help="Accepted for clarity: a stream needs no dialect.")] = None,
 ) -> None:
     """Show the Responses events that a recording becomes: the same that the client got."""
-    from antiphon.core.exchange.replay import replay as replay_stream
+    from antiphon.core.exchange.sync_run import replay as replay_stream
     from antiphon.core.knowledge.dialects import BY_NAME
     from antiphon.core.recording.file import is_recording
 
@@ -392,7 +390,7 @@ def replay(
 
 
 def _rerun(data: bytes) -> None:
-    from antiphon.core.exchange.replay import to_stream
+    from antiphon.core.exchange.sync_run import to_stream
     from antiphon.core.recording.file import NotARecording, file_to_recording
     from antiphon.core.recording.rerun import run_again
 

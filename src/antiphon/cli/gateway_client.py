@@ -14,12 +14,14 @@ import msgspec
 import typer
 
 from antiphon.app.running_gateways import find, local_url
-from antiphon.cli.codex.config import KEY_VARIABLE
-from antiphon.core.events.encode import FrameReader
+from antiphon.core.stream.frames import FrameReader
+from antiphon.errors import UNREADABLE
 from antiphon.settings.errors import wrong_address
 from antiphon.settings.keys import HASHED, plain_key
 from antiphon.settings.settings import Settings, SettingsError
-from antiphon.wire import UNREADABLE
+
+KEY_VARIABLE = "ANTIPHON_CODEX_KEY"
+
 
 NONE_RUNS = "no gateway is running. Start one with `antiphon`, and run this again; or name one with --url."
 SEVERAL = "{count} gateways are running. This is about {url}; --url names another one."

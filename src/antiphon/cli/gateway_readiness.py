@@ -12,7 +12,7 @@ import typer
 from msgspec import Struct
 
 from antiphon.cli.gateway_client import GatewayClient, GatewayFailed
-from antiphon.core.knowledge.loading import Loading
+from antiphon.core.knowledge.knowledge import Loading
 from antiphon.engines.embedded.progress import Milestones, amount
 
 T = TypeVar("T")

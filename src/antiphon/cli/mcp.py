@@ -10,12 +10,12 @@ import typer
 from msgspec import Struct, field
 
 from antiphon.app.mcp_servers import mcp_limits, operator_servers
-from antiphon.log_lines import printable
+from antiphon.logs import printable
 from antiphon.settings.settings import Settings
-from antiphon.tools.mcp.definitions import HttpServer, OperatorServer, StdioServer
 from antiphon.tools.mcp.failures import McpFailure, McpNotInstalled
 from antiphon.tools.mcp.results import result_to_tool_result, to_tools
 from antiphon.tools.mcp.session import TRUSTED, McpSession, is_installed
+from antiphon.tools.mcp.targets import HttpServer, OperatorServer, StdioServer
 from antiphon.wire.hosted_items import McpTool
 
 NO_SERVERS = """No MCP servers are set up. Add one to antiphon.toml, for example:

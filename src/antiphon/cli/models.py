@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 
-from antiphon.engines.embedded.machine_memory import machine_memory
+from antiphon.app.start_up import this_machine
 from antiphon.engines.embedded.model_choice import Machine
 from antiphon.engines.embedded.named_models import (
     BY_NAME,
@@ -24,10 +24,9 @@ from antiphon.engines.embedded.named_models import (
 from antiphon.engines.embedded.progress import print_progress
 from antiphon.engines.embedded.pulled_models import pulled_file
 from antiphon.engines.embedded.weights import find_weights
-from antiphon.quantities import counted
+from antiphon.errors import counted
 from antiphon.settings.settings import Settings, models_directory
 
-BETTER_MODEL = "{name} is a toy. For a model that does real work: antiphon pull {better} ({size}), then start again."
 RECOMMENDED = "Recommended for this machine: {what}, because {why}."
 PULLED_MODEL = "{name} is a toy, and {better} is pulled. To use that one, stop the gateway, and start it again."
 # Of the table where there is no terminal to ask.
@@ -37,19 +36,6 @@ WIDE = 100
 ONLY_WIDE = ("context", "licence")
 GOOD_FOR_WIDTH = 15
 FITS = {True: "[green]yes[/]", False: "[red]no[/]", None: "?"}
-
-
-def this_machine(settings: Settings) -> Machine:
-    return Machine(models_directory(settings), machine_memory(), settings.model_context, settings.model_slots)
-
-
-def better_model(settings: Settings, model: str) -> str | None:
-    """A line for who runs the toy without having pulled anything better."""
-    machine = this_machine(settings)
-    better = machine.recommended()
-    if model != TOY.name or better is TOY or any(pulled.rank > TOY.rank for pulled in machine.pulled()):
-        return None
-    return BETTER_MODEL.format(name=model, better=better.name, size=decimal(better.size))
 
 
 def pulled_model(settings: Settings, model: str) -> str | None:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from antiphon.app.running_gateways import find
 from antiphon.cli.gateway_client import NONE_RUNS, GatewayClient, GatewayFailed, choose_gateway, key_for
-from antiphon.log_lines import printable
+from antiphon.logs import printable
 from antiphon.settings.settings import Settings
 
 # Seconds between two looks.

@@ -2,33 +2,33 @@
 
 import asyncio
 import contextlib
+import errno
+import shlex
+import socket
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
-import typer
 from aiohttp import web
 
 from antiphon import __version__, logs
 from antiphon.app import running_gateways
 from antiphon.app.app import make_app, make_runner
-from antiphon.app.event_loop import loop_factory
-from antiphon.app.garbage import collect_less, return_memory
+from antiphon.app.banner import Address, Banner
+from antiphon.app.event_loop import collect_less, loop_factory, return_memory
 from antiphon.app.reload import Reloader
-from antiphon.cli.banner import Address, Banner
-from antiphon.cli.hangup import reload_at_hangup
-from antiphon.cli.stop_signals import end_at_once, stop_signals
-from antiphon.cli.taken_port import cannot_listen
+from antiphon.app.running_gateways import find
+from antiphon.app.start_up import announce_stop, log_listening, refuse_to_be_open
+from antiphon.cli.signals import end_at_once, reload_at_hangup, stop_signals
 from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
 from antiphon.engines.embedded import CannotEmbed
-from antiphon.extras import install_command
-from antiphon.server.app_keys import GATEWAY
+from antiphon.errors import install_command
 from antiphon.server.routes.inspector import INSPECTOR
-from antiphon.server.routes.passed_through import OPEN_ANSWERS
-from antiphon.settings.keys import is_loopback, needs_key
 from antiphon.settings.settings import (
     Settings,
     SettingsError,
@@ -40,7 +40,108 @@ from antiphon.transport import BACKLOG, make_session
 
 if TYPE_CHECKING:
     from antiphon.engines.embedded.process import EngineProcess, ModelOptions
-    from antiphon.engines.embedded.shared import SharedEngineProcess
+import os
+
+from antiphon.app.processes.listening import CannotShare, check_sharing
+
+# ---- Why the gateway cannot listen: who has its port, and which command would work -----------------------------------
+
+PROC = Path("/proc")
+# The state of a socket that accepts connections, in /proc/net/tcp.
+LISTENING = "0A"
+LONGEST_COMMAND = 60
+# How many ports after the taken one are tried.
+NEXT_PORTS = 100
+SECRET_FLAGS = ("--api-key", "--upstream-key")
+REASONS = {
+    errno.EACCES: "ports below 1024 need more rights. Choose another one with --port",
+    errno.EADDRNOTAVAIL: "this machine has no such address. Set --host to one that it has, such as 127.0.0.1",
+}
+
+
+class CannotListen(Exception):
+    """The message says why, and what to do about it."""
+
+
+def cannot_listen(host: str, port: int, failed: OSError) -> CannotListen:
+    if failed.errno == errno.EADDRINUSE:
+        return CannotListen(
+            f"port {port} of {host} is taken by {port_owner(port) or 'another program'}.{_suggestion(host, port)}"
+        )
+    if isinstance(failed, socket.gaierror):
+        return CannotListen(f"cannot listen on {host}:{port}: the name {host} is not known. Set --host to an address")
+    return CannotListen(f"cannot listen on {host}:{port}: {REASONS.get(failed.errno or 0) or failed.strerror or failed}")
+
+
+def _suggestion(host: str, port: int) -> str:
+    free = next((number for number in range(port + 1, min(port + NEXT_PORTS, 65536)) if _is_free(host, number)), None)
+    if free is None:
+        return " Choose another one with --port."
+    return f" The next free one is {free}:\n  {command_with_port(sys.argv[1:], free)}"
+
+
+def command_with_port(arguments: Sequence[str], port: int) -> str:
+    """The command that was given, with another port. A secret is not repeated."""
+    if any(argument.startswith(SECRET_FLAGS) or "@" in argument for argument in arguments):
+        return f"the same command with --port {port}"
+    kept, skip = [], False
+    for argument in arguments:
+        if not skip and argument != "--port" and not argument.startswith("--port="):
+            kept.append(argument)
+        skip = argument == "--port"
+    return shlex.join(["antiphon", *kept, "--port", str(port)])
+
+
+def _is_free(host: str, port: int) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with contextlib.suppress(OSError), socket.socket(family) as probe:
+        if sys.platform != "win32":
+            # As the gateway itself: a port with connections in TIME_WAIT is free.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, port))
+        return True
+    return False
+
+
+def port_owner(port: int) -> str | None:
+    """Who listens on this port, for a person; None: that cannot be seen."""
+    gateway = next((gateway for gateway in find() if urlsplit(gateway.url).port == port), None)
+    if gateway is not None:
+        return f"an Antiphon gateway (process {gateway.pid})"
+    pid = _listening_process(port)
+    return f"{_command(pid)} (process {pid})" if pid is not None else None
+
+
+def _listening_process(port: int) -> int | None:
+    """Where there is a /proc. Of the processes of others, what they have open cannot be seen."""
+    links = {f"socket:[{inode}]" for inode in _listening_sockets(port)}
+    if not links:
+        return None
+    for folder in PROC.glob("[0-9]*/fd"):
+        with contextlib.suppress(OSError):
+            if any(str(file.readlink()) in links for file in folder.iterdir()):
+                return int(folder.parent.name)
+    return None
+
+
+def _listening_sockets(port: int) -> Iterator[str]:
+    for table in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError):
+            for line in (PROC / "net" / table).read_text(encoding="ascii").splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == LISTENING and int(fields[1].rpartition(":")[2], 16) == port:
+                    yield fields[9]
+
+
+def _command(pid: int) -> str:
+    """What it was started with, up to the first long option: after that, secrets may stand."""
+    with contextlib.suppress(OSError):
+        words = (PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        first_option = next((at for at, word in enumerate(words) if word.startswith("--")), len(words))
+        command = " ".join(words[:first_option]).strip()
+        if command:
+            return command if len(command) <= LONGEST_COMMAND else f"{command[:LONGEST_COMMAND]}…"
+    return "a program"
 
 
 class NoEngine(Exception):
@@ -60,21 +161,6 @@ For example:
 def no_engine_found(ports: Mapping[int, str]) -> NoEngine:
     searched = "\n".join(f"  127.0.0.1:{port}  {name}" for port, name in ports.items())
     return NoEngine(NO_ENGINE_FOUND.format(ports=searched, embedded=install_command("embedded")))
-
-
-STOPPING = "Stopping: {are} running; at most {most:g} s. Ctrl-C again stops at once."
-OPEN_TO_ALL = (
-    "other machines can reach {host}, and no key is set: anybody there could use the gateway, and read what is stored. "
-    "Set a key with --api-key KEY or ANTIPHON_API_KEY=KEY (`antiphon key new NAME` makes one), or listen on 127.0.0.1. "
-    "--insecure-no-auth starts it as it is."
-)
-
-
-def refuse_to_be_open(settings: Settings) -> Settings:
-    """Without a key only this machine is let in, unless the settings say that everybody is."""
-    if not needs_key(settings) and not settings.insecure_no_auth and not is_loopback(settings.host):
-        raise SettingsError(OPEN_TO_ALL.format(host=settings.host or "every address"))
-    return settings
 
 
 def serve_forever(settings: Settings, load: Callable[[], Settings]) -> None:
@@ -114,11 +200,6 @@ async def _serve(given: Settings, load: Callable[[], Settings]) -> None:
             # Last, because running streams needed the engine until here.
             if running is not None:
                 await end_task(running)
-
-
-def log_listening(app: web.Application, address: Address, embedded: "EngineProcess | SharedEngineProcess | None") -> None:
-    model: dict[str, Any] = {"model": embedded.alias} if embedded is not None else {}
-    logs.log("listening", url=str(address), engines=[engine.root for engine in app[GATEWAY].pool.engines], **model)
 
 
 async def listen(runner: web.AppRunner, settings: Settings) -> Address:
@@ -166,7 +247,7 @@ def _embedded(settings: Settings, model: str) -> "EngineProcess":
 
 
 def _embedded_default(settings: Settings, ports: Mapping[int, str]) -> "EngineProcess":
-    from antiphon.cli.models import this_machine
+    from antiphon.app.start_up import this_machine
     from antiphon.engines.embedded.process import can_embed
 
     if not can_embed():
@@ -175,7 +256,7 @@ def _embedded_default(settings: Settings, ports: Mapping[int, str]) -> "EnginePr
 
 
 def _better_model(settings: Settings, embedded: "EngineProcess") -> str | None:
-    from antiphon.cli.models import better_model
+    from antiphon.app.start_up import better_model
 
     return better_model(settings, embedded.alias)
 
@@ -211,13 +292,23 @@ async def _signal_to_stop(reload: Callable[[], Awaitable[None]]) -> None:
             await end_task(reloading)
 
 
-def announce_stop(app: web.Application, settings: Settings) -> None:
-    """Who pressed Ctrl-C sees what it waits for; a program finds it in the log."""
-    running = app[GATEWAY].responses_running + app[OPEN_ANSWERS].count
-    if not logs.is_plain(settings.log_format):
-        logs.log("stopping", responses=running, seconds_at_most=settings.shutdown_timeout)
-        return
-    are = "1 response is" if running == 1 else f"{running} responses are"
-    words = STOPPING.format(are=are, most=settings.shutdown_timeout) if running else "Stopping."
-    # In place of the ^C that the terminal shows.
-    typer.echo(f"\r{words}" if sys.stderr.isatty() else words, err=True)
+# ---- How many processes answer requests. Apart from what supervises them, which a single process need not import -----
+
+NOT_IN_MEMORY = (
+    "store = memory: cannot be shared by {workers} worker processes: each would have its own. Set store to sqlite:PATH or "
+    "postgresql://…, leave it out for a file in the data directory, or set workers to 1."
+)
+
+
+def worker_count(settings: Settings) -> int:
+    """How many processes answer requests. Raises SettingsError if that many cannot share what they must."""
+    workers = os.cpu_count() or 1 if settings.workers == "auto" else settings.workers
+    if workers == 1:
+        return 1
+    if (settings.store or "").startswith("memory:"):
+        raise SettingsError(NOT_IN_MEMORY.format(workers=workers))
+    try:
+        check_sharing()
+    except CannotShare as reason:
+        raise SettingsError(str(reason)) from None
+    return workers

@@ -13,9 +13,8 @@ from antiphon.app.event_loop import loop_factory
 from antiphon.app.processes.control import serve_control
 from antiphon.app.processes.listening import bind_slots
 from antiphon.app.processes.supervisor import Plan, Supervisor, private_folder
-from antiphon.cli.serve import choose_engines, end_task, refuse_to_be_open, until_stopped
-from antiphon.cli.taken_port import cannot_listen
-from antiphon.cli.worker_count import worker_count
+from antiphon.app.start_up import refuse_to_be_open
+from antiphon.cli.serve import cannot_listen, choose_engines, end_task, until_stopped, worker_count
 from antiphon.settings.settings import Settings
 from antiphon.transport import make_session
 

@@ -6,8 +6,7 @@ from contextlib import suppress
 
 import aiohttp
 
-from antiphon.errors import EngineDisagrees
-from antiphon.quantities import counted
+from antiphon.errors import EngineDisagrees, counted
 from antiphon.transport import Answer, Receiver
 
 # Of an error, only the beginning is shown. An engine that does not send it in time has said enough by its status.

@@ -14,9 +14,8 @@ from antiphon.core.knowledge.dialect import Dialect, Lookup, Sign
 from antiphon.core.knowledge.dialects import KNOWN, PLAIN
 from antiphon.core.knowledge.knowledge import Model
 from antiphon.engines.bodies import read_document
-from antiphon.errors import ApiError
+from antiphon.errors import UNREADABLE, ApiError
 from antiphon.transport import CLOSE_CONNECTION
-from antiphon.wire import UNREADABLE
 
 DETECTION_TIMEOUT = aiohttp.ClientTimeout(total=5, sock_connect=2)
 # What an engine says about itself, in bytes.

@@ -5,11 +5,12 @@ import asyncio
 import msgspec
 
 from antiphon.core.prompt.convert import chat_to_bytes
+from antiphon.core.prompt.truncation import prompt_text, tokens_by_length
 from antiphon.engines.bodies import read_document
 from antiphon.engines.upstream import Engine, ours
-from antiphon.errors import ApiError
-from antiphon.wire import UNREADABLE
+from antiphon.errors import UNREADABLE, ApiError
 from antiphon.wire.chat import ChatRequest
+from antiphon.wire.responses import InputTokensDetails, OutputTokensDetails, Usage
 
 # Seconds for the engine to render a prompt.
 RENDER_TIMEOUT = 30.0
@@ -30,3 +31,24 @@ async def count_by_template(engine: Engine, chat: ChatRequest) -> int | None:
     if isinstance(prompt, list):
         return len(prompt)
     return await engine.count_tokens(prompt, chat.model) if isinstance(prompt, str) else None
+
+
+# ---- The usage of an engine that reports none: counted by its own tokenizer, or by length ----------------------------
+
+
+async def estimate_usage(engine: Engine, chat: ChatRequest, written: str) -> Usage:
+    """Codex compacts its history by the usage that is reported: an estimate is better than nothing."""
+    read = await _count(engine, prompt_text(chat), chat.model)
+    wrote = await _count(engine, written, chat.model)
+    return Usage(read, InputTokensDetails(), wrote, OutputTokensDetails(), read + wrote)
+
+
+async def count_prompt(engine: Engine, chat: ChatRequest) -> int:
+    """As exactly as the engine can: by its template and tokenizer, by its tokenizer alone, or by length."""
+    counted = await count_by_template(engine, chat)
+    return counted if counted is not None else await _count(engine, prompt_text(chat), chat.model)
+
+
+async def _count(engine: Engine, text: str, model: str) -> int:
+    counted = await engine.count_tokens(text, model) if text else 0
+    return counted if counted is not None else tokens_by_length(text)

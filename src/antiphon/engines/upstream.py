@@ -1,11 +1,14 @@
 """One engine over HTTP: chat requests out, byte streams in, and every failure as one of our errors."""
 
 import asyncio
+import base64
 import itertools
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from urllib.parse import urlsplit
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
 import aiohttp
 import msgspec
@@ -13,17 +16,14 @@ from msgspec import Struct
 
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import BY_NAME, PLAIN
-from antiphon.core.knowledge.failures import http_answer_to_error
-from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
-from antiphon.core.knowledge.loading import Loading
-from antiphon.core.knowledge.retry_advice import headers_to_advice
+from antiphon.core.knowledge.failures import headers_to_advice, http_answer_to_error
+from antiphon.core.knowledge.knowledge import EngineKnowledge, Loading, Model
 from antiphon.core.prompt.convert import chat_to_bytes
-from antiphon.engines.addresses import location_to_words, split_credentials
 from antiphon.engines.affinity import NO_ROUTING
 from antiphon.engines.bodies import LimitedReceiver, TooLarge, read_document, read_refusal
 from antiphon.engines.detection import LARGEST_DESCRIPTION, MODELS, EngineDocuments, detect, list_models
 from antiphon.engines.trace_context import trace_headers
-from antiphon.errors import ApiError, EngineDisagrees, EngineError, EngineStalled, EngineUnavailable
+from antiphon.errors import UNREADABLE, ApiError, EngineDisagrees, EngineError, EngineStalled, EngineUnavailable
 from antiphon.transport import (
     CLOSE_CONNECTION,
     Answer,
@@ -36,8 +36,39 @@ from antiphon.transport import (
     next_piece,
     transport_of,
 )
-from antiphon.wire import UNREADABLE
 from antiphon.wire.chat import ChatRequest
+
+# ---- addresses of engines --------------------------------------------------------------------------------------------
+# A password in one is sent to the engine, and never shown: not in errors, logs, headers or `/ready`.
+
+# The beginning of an address: `user:password@` may stand before the host, with or without a scheme.
+_CREDENTIALS = re.compile(r"(?P<scheme>(?:[A-Za-z][A-Za-z0-9+.-]*:)?//)?(?P<credentials>[^/?#]*)@")
+LONGEST_LOCATION = 200
+
+
+class Address(NamedTuple):
+    # Without credentials.
+    url: str
+    # The header that they become.
+    authorization: str | None = None
+
+
+def split_credentials(url: str) -> Address:
+    found = _CREDENTIALS.match(url)
+    if found is None:
+        return Address(url)
+    scheme = found["scheme"] or ""
+    user, _, password = found["credentials"].partition(":")
+    credentials = base64.b64encode(f"{unquote(user)}:{unquote(password)}".encode(errors="replace")).decode()
+    return Address(scheme + url[found.end() :], f"Basic {credentials}")
+
+
+def location_to_words(location: str) -> str:
+    """The target of a redirect as a person may see it: without credentials, and without a query, which may have a token."""
+    url = re.split("[?#]", split_credentials(location.strip()).url, maxsplit=1)[0]
+    plain = "".join(letter if "!" <= letter <= "~" else "?" for letter in url)
+    return plain[:LONGEST_LOCATION] or "nowhere"
+
 
 # A longer Retry-After of an engine is not waited for here, but passed on to the client.
 LONGEST_RETRY_WAIT = 5.0

@@ -8,9 +8,9 @@ from msgspec import structs
 
 from antiphon.core.checks.work import NO_SUCH_FILE, CheckOutcome, StoredFileWork
 from antiphon.core.prompt.documents import KnownDocuments, plain_text, work_digest
+from antiphon.errors import counted
 from antiphon.files.contents import in_thread
 from antiphon.files.library import FileLibrary
-from antiphon.quantities import counted
 from antiphon.store.files.records import FileRecord
 
 # In the words that follow "cannot be read: ".

@@ -9,10 +9,10 @@ from pathlib import Path
 from antiphon.errors import StoreUnavailable
 from antiphon.files.contents import GONE, PIECE, Contents, ContentWriter, DatabaseContents, FolderContents
 from antiphon.files.limits import FileLimits
-from antiphon.store.file_store import FileStore
 from antiphon.store.files import files as operations
 from antiphon.store.files.files import BytesUsed
 from antiphon.store.files.records import NEVER, FileRecord
+from antiphon.store.protocol import FileStore
 
 # Seconds after which contents without a file are not expected to get one: an upload may take its time.
 LOST_AGE = 3600.0

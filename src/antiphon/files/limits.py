@@ -2,8 +2,7 @@
 
 from msgspec import Struct
 
-from antiphon.errors import BodyTooLarge
-from antiphon.quantities import counted
+from antiphon.errors import BodyTooLarge, counted
 from antiphon.store.files.files import BytesUsed
 
 TOO_LARGE = "The file is larger than {most}, the most that one file may have here (`files.max_file_bytes`)."

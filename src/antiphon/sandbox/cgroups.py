@@ -12,7 +12,7 @@ import signal
 from collections.abc import Iterable
 from pathlib import Path
 
-from antiphon.sandbox.limits import SandboxLimits
+from antiphon.sandbox.runs import SandboxLimits
 
 PREFIX = "antiphon-sandbox-"
 OWN_LEAF = "antiphon-gateway"

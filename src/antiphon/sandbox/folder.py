@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from msgspec import Struct, structs
 
-from antiphon.sandbox.limits import MOST_FILES, SandboxLimits
+from antiphon.sandbox.runs import MOST_FILES, SandboxLimits
 
 # A tree that is deeper than this was made to be.
 DEEPEST = 32

@@ -13,9 +13,17 @@ from typing import Any
 import msgspec
 
 from antiphon.sandbox import folder as folders
-from antiphon.sandbox.limits import GIB, KEEP_FREE, MIB, SandboxLimits
-from antiphon.sandbox.output import PAUSE, PIECE, Output
-from antiphon.sandbox.results import KernelRun, ShellRun
+from antiphon.sandbox.runs import (
+    GIB,
+    KEEP_FREE,
+    MIB,
+    PAUSE,
+    PIECE,
+    KernelRun,
+    Output,
+    SandboxLimits,
+    ShellRun,
+)
 from antiphon.sandbox.sandbox import Sandbox, SandboxProcess
 from antiphon.sandbox.unlinked import unlinked_bytes
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from antiphon.sandbox.cgroups import NoCgroups, find_cgroups
 from antiphon.sandbox.folder import remove_folder
 from antiphon.sandbox.kernel import Kernel, KernelFailed
-from antiphon.sandbox.limits import MIB, SandboxLimits
+from antiphon.sandbox.runs import MIB, SandboxLimits
 from antiphon.sandbox.sandbox import Sandbox, UnusablePython
 from antiphon.sandbox.seccomp import ARCHITECTURES, supported
 

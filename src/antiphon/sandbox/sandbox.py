@@ -15,7 +15,7 @@ from typing import Any
 
 from antiphon.sandbox.cgroups import Cgroup, Cgroups, group_name
 from antiphon.sandbox.folder import give_away
-from antiphon.sandbox.limits import SandboxLimits
+from antiphon.sandbox.runs import SandboxLimits
 from antiphon.sandbox.seccomp import filter_program
 
 # Where things are inside.

@@ -9,8 +9,8 @@ from antiphon.files.vector_stores.store_files import StoreFiles
 from antiphon.files.vector_stores.vector_stores import VectorStores
 from antiphon.gateway.runs.gateway import Gateway
 from antiphon.gateway.state.conversations import Conversations
+from antiphon.gateway.state.owners import Keyring
 from antiphon.sandbox.containers.containers import Containers
-from antiphon.server.keyring import Keyring
 from antiphon.transport import Transport
 
 

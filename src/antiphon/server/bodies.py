@@ -12,16 +12,14 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from antiphon.core.protocols.responses.json_errors import unreadable_to_error
+from antiphon.core.protocols.responses.field_errors import unreadable_to_error
 from antiphon.core.protocols.responses.limits import RequestLimits
-from antiphon.core.protocols.responses.validation import read_struct, unknown_notices
-from antiphon.errors import BodyTooLarge
-from antiphon.gateway.limits.large_requests import LARGE_BODY
-from antiphon.quantities import counted
+from antiphon.core.protocols.responses.read import read_struct, unknown_notices
+from antiphon.errors import UNREADABLE, BodyTooLarge, counted
+from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.server.answers import notice_header
 from antiphon.server.app_keys import GATEWAY
 from antiphon.server.request_state import OWNER
-from antiphon.wire import UNREADABLE
 
 S = TypeVar("S", bound=Struct)
 T = TypeVar("T")

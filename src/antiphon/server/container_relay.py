@@ -10,14 +10,13 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from antiphon.errors import EngineUnavailable
-from antiphon.gateway.limits.large_requests import LARGE_TO_SKIP
-from antiphon.sandbox.containers.container_ids import slot_of
+from antiphon.errors import UNREADABLE, EngineUnavailable
+from antiphon.gateway.limits.threads import LARGE_TO_SKIP
+from antiphon.sandbox.containers.container import slot_of
 from antiphon.server.app_keys import CONTAINERS, GATEWAY
 from antiphon.server.bodies import in_turn
 from antiphon.server.request_state import OWNER
 from antiphon.server.siblings import SIBLINGS, Sibling
-from antiphon.wire import UNREADABLE
 
 P = ParamSpec("P")
 

@@ -14,9 +14,9 @@ from antiphon.errors import (
     MethodNotAllowed,
     NotFound,
     RequestTimeout,
+    counted,
 )
 from antiphon.gateway.runs.run import BUG
-from antiphon.quantities import counted
 from antiphon.server.nearest_route import NEAREST_ROUTE
 from antiphon.transport import BadBody, BadRequest, LongHeader, SlowBody
 

@@ -15,8 +15,7 @@ from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
 
-from antiphon.errors import InvalidRequest, UnsupportedMediaType, quoted
-from antiphon.quantities import counted
+from antiphon.errors import InvalidRequest, UnsupportedMediaType, counted, quoted
 
 NOT_A_FORM = "Send the file in a form: a body of the type multipart/form-data, with a boundary."
 # Of the headers of one part, in bytes.

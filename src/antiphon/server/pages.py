@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from antiphon.core.protocols.responses.validation import convert_strings
+from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.errors import InvalidRequest, quoted
-from antiphon.store.sql.listed_rows import may_have_been
+from antiphon.store.sql.listings import may_have_been
 
 Item = dict[str, Any]
 

@@ -13,13 +13,12 @@ from multidict import CIMultiDict, istr
 
 from antiphon import __version__
 from antiphon.errors import ApiError, RequestTimeout, Unauthorized
-from antiphon.ids import new_id
+from antiphon.ids import ADMIN, new_id
 from antiphon.logs import log, logger
+from antiphon.server.answers import rate_headers
 from antiphon.server.app_keys import GATEWAY, KEYRING
 from antiphon.server.cors import CROSS_ORIGIN
 from antiphon.server.foreign_errors import bug_to_error, foreign_to_error
-from antiphon.server.keyring import ADMIN
-from antiphon.server.rate_headers import rate_headers
 from antiphon.transport import cut_off
 
 NOTHING_MORE: Mapping[str, Any] = {}

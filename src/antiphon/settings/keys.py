@@ -5,8 +5,8 @@ import re
 import secrets
 from collections.abc import Iterator
 
-from antiphon.quantities import counted
-from antiphon.server.keyring import ADMIN, HASH_BYTES, hash_of_key
+from antiphon.errors import counted
+from antiphon.ids import ADMIN, HASH_BYTES, hash_of_key
 from antiphon.settings.settings import Settings, SettingsError
 
 # How a key begins that Antiphon has made: a scanner for secrets can find it.

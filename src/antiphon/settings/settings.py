@@ -7,12 +7,8 @@ import msgspec
 import platformdirs
 from msgspec import Meta, Struct
 
-from antiphon.settings.container_settings import ContainerSettings
 from antiphon.settings.errors import SettingsError as SettingsError
-from antiphon.settings.file_settings import FileSettings
-from antiphon.settings.mcp_settings import McpSettings
-from antiphon.settings.tool_settings import ToolSettings
-from antiphon.settings.vector_store_settings import VectorStoreSettings
+from antiphon.settings.tables import ContainerSettings, FileSettings, McpSettings, ToolSettings, VectorStoreSettings
 
 APP = "antiphon"
 PREFIX = "ANTIPHON_"

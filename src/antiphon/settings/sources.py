@@ -17,7 +17,7 @@ from antiphon.settings.errors import (
     shown,
     wrong_address,
 )
-from antiphon.settings.setting_groups import read_group
+from antiphon.settings.groups import read_group
 from antiphon.settings.settings import PREFIX, Settings
 
 # Settings that are addresses of engines.

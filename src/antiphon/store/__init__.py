@@ -5,11 +5,10 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from antiphon.extras import missing_extra
-from antiphon.store.file_store import FileStore
-from antiphon.store.files.opened_files import files_beside
+from antiphon.errors import missing_extra
+from antiphon.store.files.opened import files_beside
 from antiphon.store.memory.store import MemoryStore
-from antiphon.store.protocol import CannotOpen, IdTaken, Store
+from antiphon.store.protocol import CannotOpen, FileStore, IdTaken, Store
 from antiphon.store.sql.store import SqlStore
 from antiphon.store.sqlite.database import open_sqlite
 from antiphon.store.wakeups import POLL_SECONDS, WakeupRelay, Wakeups
@@ -57,7 +56,7 @@ async def open_store(
             yield SqlStore(database, files)
     elif scheme in POSTGRES:
         try:
-            from antiphon.store.postgres.postgres import files_in_postgres, open_postgres
+            from antiphon.store.postgres.database import files_in_postgres, open_postgres
         except ImportError:
             raise CannotOpen(missing_extra("the Postgres store", "postgres")) from None
         files = files_in_postgres(url, Wakeups(poll), clock)

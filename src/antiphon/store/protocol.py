@@ -1,10 +1,12 @@
 """The contract that every store keeps."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Protocol
 
-from antiphon.store.file_store import FileStore
+from msgspec import Struct
+
 from antiphon.store.records import (
     PAGE_BYTES,
     Cancellation,
@@ -22,7 +24,23 @@ from antiphon.store.records import (
     Progress,
     Record,
 )
+from antiphon.store.sql.operations import Database
 from antiphon.store.wakeups import Wakeup
+
+# ---- uploaded files, and what is made of them ------------------------------------------------------------------------
+# They are in a database beside that of the responses, their contents in a folder.
+# It is a database of its own because indexing a large file writes much, and nobody who waits for a response should wait for
+# that.
+
+
+class FileStore(Struct, frozen=True):
+    # It is opened when it is first used.
+    database: Database
+    # A folder for contents. None: they are kept in the database, because other gateways use it too.
+    folder: Callable[[], Path | None]
+    # Whether there may be anything in it: otherwise no earlier gateway has left work behind.
+    is_used: Callable[[], bool]
+    close: Callable[[], Awaitable[None]]
 
 
 class CannotOpen(Exception):

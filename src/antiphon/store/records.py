@@ -1,6 +1,7 @@
 """What is stored: responses, conversations, jobs and events. JSON is stored as bytes, encoded once by the code that made it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Literal, NamedTuple, Protocol, Self
 
 from msgspec import Struct, structs
@@ -214,3 +215,17 @@ class ListPlace(NamedTuple):
 
 # Before everything.
 NEWEST = ListPlace(2**62, "")
+
+
+# ---- how much of the store is searched for one page of a list --------------------------------------------------------
+# A search reads rows whole, and other requests need the same database.
+
+ROWS = 500
+BYTES = 16 * 1024 * 1024
+# Of a conversation, the newest are searched: it may have any number of them.
+ITEMS = 2000
+
+
+def searched_rows(sizes: Sequence[int], most_bytes: int) -> int:
+    """How many rows, of these sizes, are searched. The first one is, however long it is: the list must go on."""
+    return max(1, sum(total <= most_bytes for total in accumulate(sizes)))

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.wire import UNREADABLE
+from antiphon.errors import UNREADABLE
 
 # Items that only point to something else, or that mean something to one request only. Nothing can refer to them.
 NOT_FOUND_BY_ID = frozenset({"item_reference", "compaction_trigger"})

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from antiphon.core.toolbox.tools import ToolResult
+from antiphon.errors import UNREADABLE
 from antiphon.tools.runner import ToolContext
-from antiphon.wire import UNREADABLE
 
 T = TypeVar("T")
 

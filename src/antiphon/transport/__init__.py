@@ -8,6 +8,7 @@ session. Both share the connections of clients (`connections`), and those of aio
 from antiphon.transport.choice import choose, make_session, transport_of
 from antiphon.transport.connections import (
     BACKLOG,
+    CLOSE_CONNECTION,
     LINGER,
     AnswerError,
     BadBody,
@@ -19,7 +20,6 @@ from antiphon.transport.connections import (
     cut_off,
     reads_whole,
 )
-from antiphon.transport.connector import CLOSE_CONNECTION
 from antiphon.transport.interfaces import (
     Answer,
     Body,

@@ -8,8 +8,7 @@ import aiohttp
 from aiohttp import web
 from msgspec import Struct
 
-from antiphon.transport.connections import WrapServer
-from antiphon.transport.connector import EngineConnector
+from antiphon.transport.connections import EngineConnector, WrapServer
 from antiphon.transport.websocket import Socket
 
 # Above this many buffered bytes the engine should pause. It is asyncio's own limit for a socket.

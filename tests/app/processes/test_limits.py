@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 from msgspec import Struct, msgpack
 
-from antiphon.app.part_options import admission_limits
+from antiphon.app.options import admission_limits
 from antiphon.app.processes.messages import (
     Answer,
     Full,

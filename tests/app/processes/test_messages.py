@@ -3,7 +3,7 @@
 import msgspec
 
 from antiphon.app.processes.messages import Start, ToWorker
-from antiphon.engines.embedded.shared import SharedEngineProcess
+from antiphon.engines.embedded.process import SharedEngineProcess
 
 # As version 0.1.0 sent it, before workers had the sockets of others.
 OLDER_START = {

@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from antiphon.core.checks.gbnf import (
     ANY,
     COMMON,
+    LARGEST,
     MOST_CHARACTERS,
     MOST_REPETITIONS,
     MOST_RULES,
+    integer_to_gbnf,
+    number_to_gbnf,
     schema_to_gbnf,
     text_to_gbnf,
 )
-from antiphon.core.checks.number_ranges import LARGEST, integer_to_gbnf, number_to_gbnf
 
 CLOSED = {"type": "object", "additionalProperties": False}
 

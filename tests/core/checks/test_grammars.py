@@ -12,8 +12,7 @@ from antiphon.core.checks.grammars import (
     complaint,
     repair,
 )
-from antiphon.core.checks.work import MALFORMED
-from antiphon.core.toolbox.tools import Grammar
+from antiphon.core.checks.work import MALFORMED, Grammar
 
 # In the manner of Codex's apply_patch, with a terminal that may be empty.
 PATCH = Grammar(

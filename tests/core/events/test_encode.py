@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.events.encode import LARGEST_FRAME, FrameReader
+from antiphon.core.stream.frames import LARGEST_FRAME, FrameReader
 from antiphon.errors import EngineDisagrees
 
 # Each case is read whole, byte by byte, and with the bytes of a next frame behind it.

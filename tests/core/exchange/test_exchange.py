@@ -12,7 +12,7 @@ from support.engine import answer, call, chunk, text
 from support.exchanges import Event, Recorder, checked, make_environment, run_answers
 from support.toy_tool import DICE, Dice, roll
 
-from antiphon.core.checks.work import CheckOutcome, DefinitionWork, run_check
+from antiphon.core.checks.work import CheckOutcome, DefinitionWork
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.exchange.steps import (
     Ask,
@@ -27,6 +27,7 @@ from antiphon.core.knowledge.failures import failure_to_error
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import ApiError, Cancelled, EngineError, EngineFailure, EngineUnavailable, InvalidRequest, StoreUnavailable
+from antiphon.gateway.runs.check_process import run_check
 from antiphon.wire.responses import CreateResponse, InputTokensDetails, OutputTokensDetails, Usage
 
 F = {"type": "function", "name": "f"}

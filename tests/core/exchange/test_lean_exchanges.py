@@ -15,7 +15,7 @@ from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.help import NO_HELP, Help
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
 from antiphon.core.prompt.stored_form import items_to_stored_form
-from antiphon.core.protocols.responses.validation import body_to_request
+from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.recording.recording import Recording
 from antiphon.core.toolbox.cache import KnownToolboxes, toolbox_key
 from antiphon.core.toolbox.tools import DEFINITIONS, Toolbox, tools_to_box

@@ -8,7 +8,6 @@ from support.engine import DONE, chunk
 from support.exchanges import make_environment
 from support.operations import CopiedText, assert_linear, count_calls, count_copied
 
-from antiphon.brackets import Brackets
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.events.deltas import TextDelta
 from antiphon.core.events.plain_deltas import MOST_PIECES, PlainDelta
@@ -17,11 +16,11 @@ from antiphon.core.exchange.steps import Check
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.stream.text_calls import ConstrainedCall, TextCalls
-from antiphon.core.stream.text_calls.candidates import FAILED
+from antiphon.core.stream.text_calls.blocks import FAILED
 from antiphon.core.stream.text_calls.nearly_json import Repairs
 from antiphon.core.stream.text_calls.search import MOST_WASTED
 from antiphon.core.stream.think_tags import Start, ThinkTags
-from antiphon.string_member import StringMember
+from antiphon.partial_json import Brackets, StringMember
 from antiphon.wire.responses import CreateResponse, FunctionCall
 
 Body = dict[str, Any]

@@ -16,9 +16,8 @@ from support.streams import check_stream, parse
 
 from antiphon.core.exchange.environment import Environment
 from antiphon.core.exchange.exchange import Exchange
-from antiphon.core.exchange.replay import replay
 from antiphon.core.exchange.response_object import request_to_response
-from antiphon.core.exchange.sync_run import run_exchange
+from antiphon.core.exchange.sync_run import replay, run_exchange
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import BY_NAME
 from antiphon.core.knowledge.knowledge import EngineKnowledge
@@ -28,10 +27,10 @@ from antiphon.core.prompt.input_items import CONVERTERS
 from antiphon.core.prompt.stored_form import check_items, items_to_stored_form
 from antiphon.core.prompt.template_rules import fitted
 from antiphon.core.protocols.responses.fields import request_to_items
-from antiphon.core.protocols.responses.validation import body_to_request
+from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.toolbox.tools import DEFINITIONS
 from antiphon.errors import InvalidRequest
-from antiphon.sealed_text import Sealer
+from antiphon.sealing import Sealer
 from antiphon.wire.responses import CreateResponse
 
 dialects = st.sampled_from(list(BY_NAME.values()))

@@ -11,7 +11,7 @@ from support.image_mcp_server import png
 
 from antiphon.core.hosted.image_generation import ImageGeneration, takes
 from antiphon.core.hosted.made_images import MadeImage, content_to_image
-from antiphon.core.prompt.images import without_images
+from antiphon.core.prompt.documents import without_images
 from antiphon.core.toolbox.tools import DEFINITIONS, tools_to_box
 
 JPEG = b"\xff\xd8\xff\xe0\x00\x10JFIF" + bytes(10) + b"\xff\xc2\x00\x11\x08\x00\x20\x00\x40\x03" + bytes(20)

@@ -11,8 +11,8 @@ from support.engine import answer, call, text
 from support.exchanges import Recorder, run_answers
 from support.recorded import record
 
-from antiphon.core.exchange.replay import to_stream
 from antiphon.core.exchange.steps import ToolCall
+from antiphon.core.exchange.sync_run import to_stream
 from antiphon.core.hosted.search_results import (
     SearchResult,
     WebSearchData,
@@ -24,8 +24,7 @@ from antiphon.core.hosted.search_results import (
     searches_of,
     shortened,
 )
-from antiphon.core.hosted.web_search import TYPES, WebSearch, offered_tool
-from antiphon.core.hosted.web_search_calls import action_to_arguments, arguments_to_action
+from antiphon.core.hosted.web_search import TYPES, WebSearch, action_to_arguments, arguments_to_action, offered_tool
 from antiphon.core.recording.file import file_to_recording, recording_to_file
 from antiphon.core.recording.rerun import run_again
 from antiphon.core.stream.citations import Sources

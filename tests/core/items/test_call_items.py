@@ -25,7 +25,7 @@ from pydantic import BaseModel
 from support.exchanges import REQUEST, run_deltas
 
 from antiphon.core.events.deltas import CallDelta, Delta, Finished
-from antiphon.core.items.calls import missing_end
+from antiphon.partial_json import missing_end
 
 TOOLS: list[dict[str, Any]] = [
     {"type": "function", "name": "f"},

@@ -27,7 +27,7 @@ from antiphon.core.items.enforcement import Enforcement
 from antiphon.core.items.item_sequence import ItemSequence
 from antiphon.core.items.output import Output
 from antiphon.core.items.usage import UsageCount
-from antiphon.core.stream.finish_reasons import ENDINGS
+from antiphon.core.stream.chat_chunks import ENDINGS
 from antiphon.core.toolbox.requirements import Requirements
 from antiphon.errors import ContextLengthExceeded, EngineError
 from antiphon.wire.responses import InputTokensDetails, OutputTokensDetails, Usage

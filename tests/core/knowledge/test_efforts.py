@@ -2,7 +2,7 @@
 
 import pytest
 
-from antiphon.core.knowledge.efforts import EFFORTS, accepted_to_efforts, without_effort
+from antiphon.core.knowledge.dialect import EFFORTS, accepted_to_efforts, without_effort
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from antiphon.core.knowledge.sampling import ENGINE_DEFAULT, Sampling
 from antiphon.core.prompt.compaction import TRIGGER
 from antiphon.core.prompt.convert import request_to_chat
 from antiphon.errors import EngineUnavailable
-from antiphon.sealed_text import Sealer
+from antiphon.sealing import Sealer
 from antiphon.wire.responses import CreateResponse
 
 DRY = {"dry_multiplier": 0.5, "dry_allowed_length": 3}

@@ -7,13 +7,12 @@ import pytest
 from support.exchanges import make_environment
 from support.items import assistant, call_output, developer, function_call, user
 
-from antiphon.compacted_text import CompactedText, KeptItems, text_to_compacted
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.prompt.compaction import MOST_KEPT, items_to_window
 from antiphon.errors import InvalidRequest
-from antiphon.sealed_text import Sealer
+from antiphon.sealing import CompactedText, KeptItems, Sealer, text_to_compacted
 from antiphon.wire.responses import CreateResponse
 
 Item = dict[str, Any]

@@ -22,7 +22,7 @@ from antiphon.core.exchange.steps import (
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
-from antiphon.sealed_text import Sealer
+from antiphon.sealing import Sealer
 from antiphon.wire.responses import ContextManagement, CreateResponse
 
 Item = dict[str, Any]

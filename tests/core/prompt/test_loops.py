@@ -28,8 +28,8 @@ from antiphon.core.prompt.loops import (
 )
 from antiphon.core.prompt.turns import AssistantTurn, Call, UserTurn
 from antiphon.core.protocols.responses.fields import request_to_items
-from antiphon.core.protocols.responses.validation import body_to_request
-from antiphon.core.toolbox.tool_choice import Offer
+from antiphon.core.protocols.responses.read import body_to_request
+from antiphon.core.toolbox.choice import Offer
 from antiphon.wire.chat import ChatFunction, ChatTool
 
 Item = dict[str, Any]

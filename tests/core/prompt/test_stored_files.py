@@ -5,12 +5,7 @@ from typing import Any
 import pytest
 from support.exchanges import make_environment
 
-from antiphon.core.checks.work import (
-    CheckOutcome,
-    DocumentWork,
-    StoredFileWork,
-    run_check,
-)
+from antiphon.core.checks.work import CheckOutcome, DocumentWork, StoredFileWork
 from antiphon.core.exchange.environment import Environment
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.exchange.steps import Ask, Check, Done
@@ -19,6 +14,7 @@ from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.prompt.documents import Documents, work_digest
 from antiphon.core.protocols.responses.limits import RequestLimits
 from antiphon.errors import ContextLengthExceeded, EngineFailure, InvalidRequest
+from antiphon.gateway.runs.check_process import run_check
 from antiphon.wire.responses import CreateResponse
 
 FILE, IMAGE = StoredFileWork("file-1"), StoredFileWork("file-1", is_image=True, most_bytes=7)

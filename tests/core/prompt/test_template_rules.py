@@ -15,11 +15,11 @@ from support.toy_tool import DICE, Dice, roll
 
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import LLAMACPP, PLAIN
-from antiphon.core.prompt.short_ids import ShortIds
 from antiphon.core.prompt.template_rules import (
     REASONING_LEFT_OUT,
     RULES,
     Rule,
+    ShortIds,
     fitted,
 )
 

@@ -15,7 +15,7 @@ from antiphon.core.events.deltas import CallDelta, Finished
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.prompt.convert import Conversion, request_to_chat
 from antiphon.core.protocols.responses.fields import request_to_items
-from antiphon.core.protocols.responses.validation import body_to_request
+from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.toolbox.tools import Native, engine_name, tools_to_box
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatCall

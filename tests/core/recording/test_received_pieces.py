@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.engine import chunk, text
 
-from antiphon.core.recording.received_pieces import LONGEST_COMPARED, MOST_LOOKS, ReceivedPieces
+from antiphon.core.recording.recording import LONGEST_COMPARED, MOST_LOOKS, ReceivedPieces
 
 # Frames that are alike, and anything else between them.
 TEXTS = st.text(max_size=6)

@@ -14,8 +14,8 @@ from support.toy_tool import DICE, Dice, KnownDice
 
 from antiphon.core.events.plain_deltas import expand
 from antiphon.core.exchange.environment import KnownDefinitions
-from antiphon.core.exchange.replay import to_stream
 from antiphon.core.exchange.steps import ToolCall
+from antiphon.core.exchange.sync_run import to_stream
 from antiphon.core.knowledge.dialects import BY_NAME, PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
 from antiphon.core.recording.file import (
@@ -28,7 +28,7 @@ from antiphon.core.recording.recording import Recording
 from antiphon.core.recording.rerun import run_again
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import Cancelled, ContextLengthExceeded, EngineFailure, EngineUnavailable
-from antiphon.sealed_text import Sealer
+from antiphon.sealing import Sealer
 from antiphon.wire.events import OutputTextDelta
 from antiphon.wire.responses import CreateResponse
 

@@ -24,7 +24,7 @@ from antiphon.core.events.deltas import (
 )
 from antiphon.core.events.plain_deltas import PlainDelta
 from antiphon.core.exchange.exchange import Exchange
-from antiphon.core.exchange.replay import replay
+from antiphon.core.exchange.sync_run import replay
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.stream.chat_chunks import ChunkReader
@@ -308,7 +308,7 @@ def test_a_text_that_was_closed_is_closed_again_only_if_something_came_after_it(
 def test_what_follows_too_much_is_not_read_at_the_end() -> None:
     stream = EngineStream()
     stream.receive(b":")
-    with patch("antiphon.core.events.encode.LARGEST_FRAME", 10):
+    with patch("antiphon.core.stream.frames.LARGEST_FRAME", 10):
         (failed,) = stream.receive(b" no frame but comments\n\ndata: {")
         assert isinstance(failed, EngineFailed)
         assert stream.close() == []

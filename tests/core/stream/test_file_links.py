@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.core.events.deltas import CitedDelta, TextDelta
-from antiphon.core.hosted.code_results import CodeFile
 from antiphon.core.stream.citations import CitedText, Sources
+from antiphon.core.stream.file_links import CodeFile
 
 NAMES = ["plot.png", "plot.png.bak", "a b (1).csv", "sub/deep.txt", "ä.txt", "plot"]
 # With what may follow them, and what looks like them.

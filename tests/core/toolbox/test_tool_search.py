@@ -12,7 +12,7 @@ from support.exchanges import Event, Recorder, run_answers
 
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.prompt.convert import Conversion, request_to_chat
-from antiphon.core.toolbox.tool_search import (
+from antiphon.core.toolbox.search import (
     MOST_BY_NAMES,
     MOST_BY_WORDS,
     MOST_LINES,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.engines.embedded.machine_memory import bytes_read_by, machine_memory
+from antiphon.engines.embedded.model_choice import bytes_read_by, machine_memory
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.streams import check_stream, parse
 from support.tiny_model import write_tiny_model
 
-from antiphon.core.knowledge.loading import Loading
+from antiphon.core.knowledge.knowledge import Loading
 from antiphon.core.knowledge.sampling import ENGINE_DEFAULT
 from antiphon.engines.embedded import CannotEmbed
 from antiphon.engines.embedded.process import (

@@ -13,11 +13,10 @@ from support.gateway import GatewayUnderTest, running_gateway, started
 from support.reading_model import Shape, counts_messages
 from support.streams import parse
 
-from antiphon.app.intervals import Intervals
+from antiphon.app.options import Intervals
 from antiphon.core.exchange.steps import AwaitProbe
-from antiphon.engines.probes.examiner import Examiner, ProbeTimes
+from antiphon.engines.probes.examiner import Examiner, ProbeTimes, ProbeWaiters
 from antiphon.engines.probes.questions import FOR_CODE_WORD
-from antiphon.engines.probes.waiters import ProbeWaiters
 from antiphon.engines.upstream import Engine
 from antiphon.gateway.runs.status import running_status
 from antiphon.transport import make_session

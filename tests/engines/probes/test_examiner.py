@@ -15,7 +15,7 @@ from support.gateway import running_gateway, started
 from support.known_engines import KINDS, Kind, prompt_of, tolerant_objection
 from support.raw_server import raw_server
 
-from antiphon.app.intervals import Intervals
+from antiphon.app.options import Intervals
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import LLAMACPP
 from antiphon.core.knowledge.template_demands import TOOLS

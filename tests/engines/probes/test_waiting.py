@@ -11,7 +11,7 @@ from aiohttp.client_reqrep import ConnectionKey
 from support.engine import MockEngine
 from support.gateway import running_gateway, started
 
-from antiphon.app.intervals import Intervals
+from antiphon.app.options import Intervals
 from antiphon.engines.detection import silence_to_words
 from bench.processes import free_port
 

@@ -17,16 +17,12 @@ from support import office_files
 from support.office_files import MADE, make_docx, make_odt, make_office, make_xlsx, make_zip, saved
 from support.pdfs import make_pdf, make_scan
 
-from antiphon.core.checks.work import (
-    CheckOutcome,
-    DocumentWork,
-    FileWork,
-    run_check,
-)
+from antiphon.core.checks.work import CheckOutcome, DocumentWork, FileWork
 from antiphon.files.readers import encodings, file_texts, zip_parts
-from antiphon.files.readers.dates import serial_to_text
 from antiphon.files.readers.file_texts import read, read_for_model
+from antiphon.files.readers.sheets import serial_to_text
 from antiphon.files.readers.source import Source, TextParts
+from antiphon.gateway.runs.check_process import run_check
 
 
 def text_of(file: bytes, filename: str = "", content_type: str | None = None) -> str:

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.pdfs import make_pdf, make_scan
 
-from antiphon.core.checks.work import CheckOutcome, DocumentWork, run_check
+from antiphon.core.checks.work import CheckOutcome, DocumentWork
 from antiphon.core.prompt.documents import KnownDocuments
 from antiphon.files.readers import pdfs
+from antiphon.gateway.runs.check_process import run_check
 
 DOCUMENT = make_pdf("Hello", "World")
 LONGEST = 1000

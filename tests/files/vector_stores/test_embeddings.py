@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from support.embedding_server import EmbeddingEngine, running_embeddings
 
-from antiphon.app.embedding_models import EmbeddingModels, check_embeddings
+from antiphon.app.retrieval import EmbeddingModels, check_embeddings
 from antiphon.engines.pool import Pool
 from antiphon.engines.upstream import Engine
 from antiphon.files.vector_stores.search import word_vectors
@@ -25,7 +25,7 @@ from antiphon.files.vector_stores.search.embeddings import (
 from antiphon.files.vector_stores.search.vectors import bytes_to_vector, vector_to_bytes
 from antiphon.files.vector_stores.search.word_vectors import WordVectors
 from antiphon.settings.errors import SettingsError
-from antiphon.settings.vector_store_settings import VectorStoreSettings
+from antiphon.settings.tables import VectorStoreSettings
 from antiphon.transport import make_session
 
 

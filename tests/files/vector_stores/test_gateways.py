@@ -10,10 +10,10 @@ from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.postgres import PostgresServer
 
-from antiphon.app.intervals import Intervals
 from antiphon.app.lifetime import RETRIEVAL
+from antiphon.app.options import Intervals
 from antiphon.files.vector_stores.attempts import IndexerOptions
-from antiphon.settings.vector_store_settings import VectorStoreSettings
+from antiphon.settings.tables import VectorStoreSettings
 
 SEARCHED = answer(call("file_search", '{"queries": ["basalt"]}'), finish="tool_calls")
 IDLE = VectorStoreSettings(indexing_workers=0)

@@ -15,7 +15,7 @@ from support.vector_stores import SimpleVectorStores, indexed
 
 from antiphon.files.vector_stores.search.chunk_index import EMBED_AGAIN, ChunkIndex
 from antiphon.files.vector_stores.search.found import Wanted
-from antiphon.settings.vector_store_settings import VectorStoreSettings
+from antiphon.settings.tables import VectorStoreSettings
 from antiphon.store import open_store
 
 FILES = {"pets.txt": b"A kitten sleeps all day.", "money.txt": b"The bank gave a loan.", "port.txt": b"The harbour is old."}
@@ -76,10 +76,10 @@ async def test_the_indexer_makes_missing_vectors_when_the_model_is_back(tmp_path
 WITHOUT_NUMPY = """
 import asyncio, sys
 sys.modules["numpy"] = None
-from antiphon.app.embedding_models import EmbeddingModels
+from antiphon.app.retrieval import EmbeddingModels
 from antiphon.engines.pool import Pool
 from antiphon.store import open_store
-from antiphon.settings.vector_store_settings import VectorStoreSettings
+from antiphon.settings.tables import VectorStoreSettings
 from antiphon.files.vector_stores.search.chunk_index import ChunkIndex
 from antiphon.files.vector_stores.search.found import Wanted
 

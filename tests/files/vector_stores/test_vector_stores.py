@@ -7,10 +7,10 @@ from support.vector_stores import SimpleVectorStores
 from support.ways_in import until
 
 from antiphon.errors import InvalidRequest, NotFound
-from antiphon.files.vector_stores.limits import VectorStoreLimits
+from antiphon.files.vector_stores.interfaces import VectorStoreLimits
 from antiphon.files.vector_stores.search.found import SearchOptions
 from antiphon.store import Store
-from antiphon.store.sql.listed_rows import RowPage
+from antiphon.store.sql.listings import RowPage
 from antiphon.wire.vector_stores import (
     BatchFile,
     ChunkSizes,

@@ -12,7 +12,7 @@ from support import gateway as gateways
 from support.background import Background, held_back
 from support.engine import MockEngine, Writer, text
 
-from antiphon.app.intervals import Intervals
+from antiphon.app.options import Intervals
 from antiphon.gateway.background import workers
 from antiphon.gateway.limits.admission import EngineSeat
 from antiphon.store import Store

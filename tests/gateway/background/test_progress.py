@@ -13,9 +13,8 @@ from support.exchanges import FULL_REQUEST
 from support.gateway import GatewayUnderTest, running_gateway
 from support.streams import check_response, parse
 
-from antiphon.core.events.output_so_far import DELTAS, PARTS, OutputSoFar
-from antiphon.core.events.stored_events import frame_to_event
-from antiphon.core.exchange.replay import replay
+from antiphon.core.events.stored import DELTAS, PARTS, OutputSoFar, frame_to_event
+from antiphon.core.exchange.sync_run import replay
 from antiphon.gateway.background.followers import ended
 from antiphon.gateway.background.progress import current_response
 from antiphon.store.memory.store import MemoryStore

@@ -13,9 +13,9 @@ from support.gateway import GatewayUnderTest
 from antiphon.core.items.answer_reader import AnswerReader
 from antiphon.core.stream.chat_stream import EngineStream
 from antiphon.errors import ApiError
-from antiphon.gateway.limits.large_answers import LARGE_PIECE
+from antiphon.gateway.limits.threads import LARGE_PIECE
 from antiphon.gateway.runs.checker import Checker
-from antiphon.gateway.runs.engine_flow import EngineFlow
+from antiphon.gateway.runs.outbox import EngineFlow
 from antiphon.gateway.runs.run import ResponseRun
 
 FUNCTION = {"type": "function", "name": "f", "parameters": {"type": "object"}}

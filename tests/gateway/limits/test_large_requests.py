@@ -13,10 +13,11 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.items import assistant, user
 
 from antiphon.errors import Cancelled
-from antiphon.gateway.limits import admission, large_requests
-from antiphon.gateway.limits.large_requests import LARGE_BODY, LARGE_HISTORY, THREADS
+from antiphon.gateway.limits import admission
+from antiphon.gateway.limits import threads as large_requests
+from antiphon.gateway.limits.threads import LARGE_BODY, LARGE_HISTORY, THREADS
 from antiphon.gateway.runs import gateway as gateway_module
-from antiphon.gateway.runs.sinks import NoSink
+from antiphon.gateway.runs.outbox import NoSink
 from antiphon.store.records import Record
 
 LARGE = [*(each for at in range(300) for each in (user(f"m{at} " + "x" * 1400), assistant(f"a{at}"))), user("What now?")]

@@ -27,10 +27,10 @@ from antiphon.core.checks.work import (
     CheckWork,
     DefinitionWork,
     DocumentWork,
+    Grammar,
     GrammarWork,
     SchemaWork,
 )
-from antiphon.core.toolbox.tools import Grammar
 from antiphon.errors import RateLimited
 from antiphon.gateway.runs.checker import Checker, CheckProcess, PendingCheck
 

@@ -1,7 +1,7 @@
 """Calls of an earlier attempt: each stands against one call of its tool, and against every equal one."""
 
 from antiphon.core.exchange.steps import ToolCall
-from antiphon.gateway.runs.earlier_calls import EarlierCalls
+from antiphon.gateway.runs.tool_calls import EarlierCalls
 
 
 def mail(to: str, id: str = "a", name: str = "mail") -> ToolCall:

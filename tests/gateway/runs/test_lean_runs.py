@@ -13,9 +13,9 @@ import pytest
 from support.gateway import GatewayUnderTest
 from support.ways_in import until
 
-from antiphon.gateway.runs.deadlines import Deadlines
+from antiphon.gateway.runs.outbox import NoSink
 from antiphon.gateway.runs.run import ResponseRun
-from antiphon.gateway.runs.sinks import NoSink
+from antiphon.gateway.runs.timers import Deadlines
 from antiphon.gateway.runs.watch import EngineWatch, EngineWatches, Timeouts
 
 # Resumed coroutines count as calls.

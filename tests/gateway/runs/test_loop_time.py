@@ -17,7 +17,7 @@ from support.items import assistant, call_output, function_call, user
 from support.loop_probe import ATTEMPTS, BUDGET, MeasuredGateway, measured_gateway
 
 from antiphon.gateway.background import attempts, journal
-from antiphon.gateway.limits.large_requests import LARGE_BODY
+from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.gateway.runs import gateway as gateway_module
 from antiphon.gateway.state import recorder
 

@@ -17,7 +17,7 @@ from antiphon.core.items.answer_reader import AnswerReader
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.errors import ApiError, EngineError, OutOfTime
-from antiphon.gateway.limits.large_answers import LARGE_PIECE
+from antiphon.gateway.limits.threads import LARGE_PIECE
 from antiphon.gateway.runs.equipment import Equipment
 from antiphon.gateway.runs.observers import Observer
 from antiphon.gateway.runs.run import ResponseRun

@@ -7,7 +7,7 @@ import pytest
 from support.stores import Clock, put_as_before, record
 
 from antiphon.gateway.state.housekeeping import sweep_store
-from antiphon.store.files.opened_files import files_in_memory
+from antiphon.store.files.opened import files_in_memory
 from antiphon.store.sql import item_index
 from antiphon.store.sql.schema import MIGRATIONS
 from antiphon.store.sql.store import SqlStore

@@ -15,7 +15,7 @@ from support.kernels import ScriptedKernels, interpreting
 
 from antiphon.sandbox.containers.container_files import Uploads
 from antiphon.server.app_keys import CONTAINERS
-from antiphon.settings.container_settings import ContainerSettings
+from antiphon.settings.tables import ContainerSettings
 from antiphon.store.files.records import FileRecord
 
 FEW = ContainerSettings(most=3, most_per_key=2, disk_bytes=1024 * 1024, memory_limit="4g")

@@ -13,7 +13,7 @@ from antiphon.ids import new_id
 from antiphon.sandbox.containers.containers import ContainerExpired, ContainerLimits, Containers
 from antiphon.sandbox.containers.folder import ContainerFolder
 from antiphon.sandbox.containers.gateway_folders import remove_leftovers
-from antiphon.sandbox.limits import MOST_FILES
+from antiphon.sandbox.runs import MOST_FILES
 from antiphon.store.files.records import FileRecord
 
 MINUTE = 60

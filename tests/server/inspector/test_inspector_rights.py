@@ -6,8 +6,8 @@ from support.engine import MockEngine, answer, call, chunk
 from support.gateway import GatewayUnderTest, running_gateway
 from support.inspector import KEYS, WEATHER, bearing, opened, rows
 
+from antiphon.ids import hash_of_key
 from antiphon.server.inspector.files import POLICY, read_page
-from antiphon.server.keyring import hash_of_key
 from antiphon.server.routes.inspector import INSPECTOR
 
 

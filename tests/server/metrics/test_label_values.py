@@ -2,8 +2,8 @@
 
 import pytest
 
-from antiphon.server.keyring import hash_of_key
-from antiphon.server.metrics.label_values import LONGEST, LabelValues, owner_to_label
+from antiphon.ids import hash_of_key
+from antiphon.server.metrics.instruments import LONGEST, LabelValues, owner_to_label
 
 
 def test_the_first_values_have_a_label_each_and_the_rest_share_one() -> None:

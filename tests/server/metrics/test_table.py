@@ -7,7 +7,7 @@ import pytest
 from server.metrics.table import PAGE, TABLE, metrics, table
 
 from antiphon.core.exchange.steps import AskReason
-from antiphon.gateway.runs.observers import Channel
+from antiphon.core.protocols.client_protocol import Channel
 from antiphon.server.metrics.responses import LEFT, REFUSED
 
 # As Prometheus wants them: a base unit at the end, `_total` for what only grows, `_info` for what is always 1.

@@ -9,7 +9,7 @@ from support.engine import OWN_FIELDS, MockEngine
 from support.gateway import GatewayUnderTest, running_gateway, started
 from support.ways_in import ADA, BOB, KEYS, WAYS_IN, Turns, every_way_in, left, posted, streamed, until, whole
 
-from antiphon.app.part_options import admission_limits
+from antiphon.app.options import admission_limits
 from antiphon.errors import EngineBusy
 from antiphon.gateway.limits.admission import Admission, AdmissionLimits, EngineSeat
 from antiphon.settings.settings import Settings

@@ -13,7 +13,7 @@ from support.gateway import GatewayUnderTest, standing_before
 from support.sockets import connected
 from support.streams import check_stream, parse
 
-from antiphon.core.exchange.replay import replay
+from antiphon.core.exchange.sync_run import replay
 from antiphon.wire.responses import CreateResponse
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": False}

@@ -4,9 +4,9 @@ import pytest
 from support.engine import MockEngine, Refusal
 from support.gateway import GatewayUnderTest, running_gateway
 
-from antiphon.app.intervals import Intervals
-from antiphon.core.knowledge.loading import Loading
-from antiphon.engines.embedded.shared import SharedEngineProcess
+from antiphon.app.options import Intervals
+from antiphon.core.knowledge.knowledge import Loading
+from antiphon.engines.embedded.process import SharedEngineProcess
 from bench.processes import free_port
 
 

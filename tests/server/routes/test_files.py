@@ -15,7 +15,7 @@ from support.raw_client import dialled, post
 from support.ways_in import until
 
 from antiphon.files.contents import PIECE
-from antiphon.settings.file_settings import FileSettings
+from antiphon.settings.tables import FileSettings
 from antiphon.store.sql.operations import Change, Operation
 
 NAMES = ["plain.txt", "with space; and=.txt", 'quo"ted\\.txt', "Übergröße 文書 🦊.txt", "per%20cent%.txt", "'", "-rf"]

@@ -8,7 +8,7 @@ from support.engine import MockEngine
 from support.gateway import GatewayUnderTest, running_gateway
 from support.kernels import ScriptedKernels, interpreting
 
-from antiphon.settings.container_settings import ContainerSettings
+from antiphon.settings.tables import ContainerSettings
 
 CONTAINERS = "/inspector/stored/containers"
 KEYS: dict[str, Any] = {"keys": {"ada": ("key-of-ada",), "bob": ("key-of-bob",)}, "admin_key": ("key-of-admin",)}

@@ -8,7 +8,7 @@ import pytest
 from support.engine import MockEngine, Writer, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway
 
-from antiphon.server.keyring import hash_of_key
+from antiphon.ids import hash_of_key
 from bench.processes import free_port
 
 PATH = "/inspector/engines"

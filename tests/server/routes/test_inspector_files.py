@@ -9,7 +9,7 @@ from openai import AsyncOpenAI
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest, running_gateway
 
-from antiphon.store import search_bounds
+from antiphon.store import records as search_bounds
 from antiphon.store.files import files as file_operations
 from antiphon.store.files import vector_store_files, vector_stores
 from antiphon.store.files.records import AddedFile, FileRecord, VectorStoreRecord

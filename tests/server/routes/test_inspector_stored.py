@@ -8,7 +8,7 @@ import pytest
 from support.engine import MockEngine, text
 from support.gateway import DEFAULTS, GatewayUnderTest, running_gateway
 
-from antiphon.server.keyring import hash_of_key
+from antiphon.ids import hash_of_key
 from antiphon.settings.settings import Settings
 from antiphon.store.records import Listing
 

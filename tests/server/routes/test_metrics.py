@@ -12,12 +12,12 @@ from support.toy_tool import DICE, Dice, roll
 
 from antiphon import __version__
 from antiphon.app.app import Extensions
-from antiphon.app.intervals import Intervals
+from antiphon.app.options import Intervals
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import StoreUnavailable
-from antiphon.server.keyring import hash_of_key
-from antiphon.server.metrics.label_values import MOST_UNLISTED_MODELS, MOST_VALUES
+from antiphon.ids import hash_of_key
+from antiphon.server.metrics.instruments import MOST_UNLISTED_MODELS, MOST_VALUES
 from antiphon.settings.keys import to_hashed
 from antiphon.settings.settings import Settings
 from antiphon.tools.runner import ToolContext

@@ -10,9 +10,9 @@ from support.engine import MockEngine
 from support.gateway import running_gateway
 from support.postgres import PostgresServer
 
-from antiphon.app.intervals import Intervals
+from antiphon.app.options import Intervals
 from antiphon.errors import StoreUnavailable
-from antiphon.server.routes.readiness import READINESS, Readiness
+from antiphon.server.routes.models import READINESS, Readiness
 from antiphon.store.memory.store import MemoryStore
 from antiphon.store.wakeups import Wakeups
 

@@ -8,7 +8,7 @@ from support.engine import MockEngine, answer, call, chunk, text
 from support.gateway import GatewayUnderTest
 from support.streams import check_stream, parse
 
-from antiphon.sealed_text import item_to_sealed
+from antiphon.sealing import item_to_sealed
 
 pytestmark = pytest.mark.timeout(30)
 

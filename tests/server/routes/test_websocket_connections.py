@@ -9,7 +9,7 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.raw_websocket import raw_socket, read_all
 from support.sockets import connected, paused, to_the_end, until_first_word
 
-from antiphon.app.intervals import Intervals
+from antiphon.app.options import Intervals
 from antiphon.server.routes.websocket import too_old
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("both_transports")]

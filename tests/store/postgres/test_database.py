@@ -31,8 +31,8 @@ from support.stores import (
 
 from antiphon.errors import StoreUnavailable
 from antiphon.store import CannotOpen, Store, open_store
-from antiphon.store.files.opened_files import files_in_memory
-from antiphon.store.postgres.postgres import RETRY_DELAY, Timeouts, open_postgres
+from antiphon.store.files.opened import files_in_memory
+from antiphon.store.postgres.database import RETRY_DELAY, Timeouts, open_postgres
 from antiphon.store.records import Record
 from antiphon.store.sql import item_index
 from antiphon.store.sql.operations import Operation, Statement
@@ -408,7 +408,7 @@ async def _open(url: str, timeouts: Timeouts) -> None:
 
 
 async def test_without_asyncpg_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "antiphon.store.postgres.postgres", None)
+    monkeypatch.setitem(sys.modules, "antiphon.store.postgres.database", None)
     with pytest.raises(
         CannotOpen,
         match=re.escape(

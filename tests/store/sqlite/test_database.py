@@ -19,14 +19,14 @@ from support.stores import BEGINNING, DAY, Clock, conversation, events, item, it
 
 from antiphon.errors import StoreUnavailable
 from antiphon.store import CannotOpen, IdTaken, Store, default_url, open_store
-from antiphon.store.files.opened_files import files_in_memory
+from antiphon.store.files.opened import files_in_memory
 from antiphon.store.records import Record
 from antiphon.store.sql import conversations, responses
 from antiphon.store.sql.operations import Operation
 from antiphon.store.sql.schema import MIGRATIONS
 from antiphon.store.sql.store import SqlStore
+from antiphon.store.sqlite.connections import Connect, connect
 from antiphon.store.sqlite.database import OPERATION_TIMEOUT, open_sqlite
-from antiphon.store.sqlite.sqlite_file import Connect, connect
 from antiphon.store.wakeups import Wakeups
 
 NEWEST = len(MIGRATIONS)

@@ -14,9 +14,9 @@ from support.kernels import ScriptedKernels, interpreting, prints
 
 from antiphon.core.recording.file import file_to_recording
 from antiphon.core.recording.rerun import run_again
-from antiphon.sandbox.results import KernelRun
+from antiphon.sandbox.runs import KernelRun
 from antiphon.server.app_keys import CONTAINERS
-from antiphon.settings.container_settings import ContainerSettings
+from antiphon.settings.tables import ContainerSettings
 from antiphon.store import open_store
 
 TOOL = {"type": "code_interpreter", "container": {"type": "auto"}}

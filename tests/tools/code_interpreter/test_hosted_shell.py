@@ -9,7 +9,7 @@ from support.bubblewrap import bubblewrap
 from support.engine import MockEngine, answer, call, text
 from support.kernels import ScriptedKernels, interpreting, prints
 
-from antiphon.sandbox.results import ShellRun
+from antiphon.sandbox.runs import ShellRun
 
 TOOL = {"type": "shell", "environment": {"type": "container_auto"}}
 INTERPRETER = {"type": "code_interpreter", "container": {"type": "auto"}}

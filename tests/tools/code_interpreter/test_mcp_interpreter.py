@@ -12,9 +12,8 @@ from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest, running_gateway
 
 from antiphon.app.hosted_tools import check_tools
-from antiphon.settings.mcp_settings import McpServerSettings, McpSettings
 from antiphon.settings.settings import Settings, SettingsError
-from antiphon.settings.tool_settings import CodeInterpreterSettings, ToolSettings
+from antiphon.settings.tables import CodeInterpreterSettings, McpServerSettings, McpSettings, ToolSettings
 
 TOOL = {"type": "code_interpreter", "container": {"type": "auto"}}
 CODED = answer(call("python", '{"code": "1 + 1"}'), finish="tool_calls")

@@ -8,8 +8,7 @@ from support import file_mcp_server
 from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest, running_gateway
 
-from antiphon.settings.mcp_settings import McpServerSettings, McpSettings
-from antiphon.settings.tool_settings import FileSearchSettings, ToolSettings
+from antiphon.settings.tables import FileSearchSettings, McpServerSettings, McpSettings, ToolSettings
 
 TOOL = {"type": "file_search", "vector_store_ids": ["manuals"]}
 

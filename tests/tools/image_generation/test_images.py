@@ -19,7 +19,7 @@ from antiphon.app.hosted_tools import check_tools
 from antiphon.core.recording.file import file_to_recording
 from antiphon.core.recording.rerun import run_again
 from antiphon.settings.settings import Settings, SettingsError
-from antiphon.settings.tool_settings import ImageGenerationSettings, ToolSettings
+from antiphon.settings.tables import ImageGenerationSettings, ToolSettings
 
 MADE = "The image was made and is shown to the user."
 CAT = wanted("A cat")

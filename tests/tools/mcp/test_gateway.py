@@ -20,8 +20,8 @@ from support.inspector import opened, rows
 from support.processes import ended
 from support.sockets import connected
 
-from antiphon.settings.mcp_settings import McpServerSettings, McpSettings
 from antiphon.settings.settings import Settings
+from antiphon.settings.tables import McpServerSettings, McpSettings
 from bench.processes import free_port
 
 ECHO = answer(call("bad__echo", '{"a": 1}', id="a"), finish="tool_calls")

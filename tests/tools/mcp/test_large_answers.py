@@ -10,7 +10,6 @@ from support import bad_mcp_server
 from support.bad_mcp_server import BadMcpServer
 
 from antiphon.tools.addresses import AddressPolicy
-from antiphon.tools.mcp.definitions import HttpServer, McpLimits
 from antiphon.tools.mcp.failures import McpFailure
 from antiphon.tools.mcp.large_answers import (
     LARGE_ANSWER,
@@ -23,6 +22,7 @@ from antiphon.tools.mcp.large_answers import (
 )
 from antiphon.tools.mcp.results import result_to_tool_result
 from antiphon.tools.mcp.session import McpSession
+from antiphon.tools.mcp.targets import HttpServer, McpLimits
 
 Body = dict[str, Any]
 LONG = "x" * LARGE_ANSWER

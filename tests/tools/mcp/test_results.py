@@ -6,8 +6,8 @@ import pytest
 from support.bad_mcp_server import MIXED, OBJECT, deep
 
 from antiphon.core.toolbox.tools import ToolResult
-from antiphon.tools.mcp.definitions import McpLimits
 from antiphon.tools.mcp.results import result_to_tool_result, to_tools
+from antiphon.tools.mcp.targets import McpLimits
 from antiphon.wire.hosted_items import McpTool, McpToolExecutionError
 
 ERROR = [{"type": "text", "text": "The disk is full."}]

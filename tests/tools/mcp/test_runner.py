@@ -14,12 +14,16 @@ from support import bad_mcp_server
 from support.bad_mcp_server import BadMcpServer
 
 from antiphon.core.exchange.steps import ToolCall
-from antiphon.core.hosted.mcp.definitions import McpDefinition
-from antiphon.core.toolbox.servers import Listing, McpListError, McpServer
+from antiphon.core.toolbox.mcp_servers import Listing, McpDefinition, McpListError, McpServer
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.tools.addresses import AddressPolicy
-from antiphon.tools.mcp.definitions import HttpServer, McpLimits, OperatorServer, StdioServer
 from antiphon.tools.mcp.runner import McpRunner
+from antiphon.tools.mcp.targets import (
+    HttpServer,
+    McpLimits,
+    OperatorServer,
+    StdioServer,
+)
 from antiphon.tools.runner import ToolContext
 from antiphon.wire.hosted_items import McpHttpError, McpProtocolError, McpToolExecutionError
 from antiphon.wire.responses import CreateResponse

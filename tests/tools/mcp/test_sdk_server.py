@@ -11,8 +11,8 @@ from support.engine import MockEngine, answer, call, text
 from support.gateway import running_gateway
 
 from antiphon.tools.addresses import AddressPolicy
-from antiphon.tools.mcp.definitions import HttpServer, McpLimits
 from antiphon.tools.mcp.session import McpSession
+from antiphon.tools.mcp.targets import HttpServer, McpLimits
 
 
 @asynccontextmanager

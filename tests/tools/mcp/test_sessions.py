@@ -16,10 +16,16 @@ from support.bad_mcp_server import BadMcpServer
 from support.processes import ended
 
 from antiphon.tools.addresses import AddressPolicy
-from antiphon.tools.mcp.definitions import HttpServer, McpLimits, StdioServer, Target, secrets_of
 from antiphon.tools.mcp.failures import McpFailure
 from antiphon.tools.mcp.results import result_to_tool_result
 from antiphon.tools.mcp.session import McpSession
+from antiphon.tools.mcp.targets import (
+    HttpServer,
+    McpLimits,
+    StdioServer,
+    Target,
+    secrets_of,
+)
 
 LOCAL = AddressPolicy("public", loopback=True, https=True)
 LIMITS = McpLimits(connect=20, call=20, answer_bytes=1_000_000)
@@ -344,7 +350,7 @@ async def test_a_program_ends_when_the_gateway_is_killed(mode: str) -> None:
 KILLED = """
 import asyncio, json, sys
 from antiphon.tools.addresses import AddressPolicy
-from antiphon.tools.mcp.definitions import McpLimits, StdioServer
+from antiphon.tools.mcp.targets import McpLimits, StdioServer
 from antiphon.tools.mcp.session import McpSession
 
 async def main():

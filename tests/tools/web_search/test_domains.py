@@ -2,7 +2,7 @@
 
 import pytest
 
-from antiphon.tools.web_search.domains import domains_to_set, is_allowed
+from antiphon.tools.web_search.backends import domains_to_set, is_allowed
 
 DOMAINS = domains_to_set(["Example.com", "https://docs.python.org/3/", "*.gov.uk", ""])
 

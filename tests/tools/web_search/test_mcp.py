@@ -8,8 +8,7 @@ from support import search_mcp_server
 from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest, running_gateway
 
-from antiphon.settings.mcp_settings import McpServerSettings, McpSettings
-from antiphon.settings.tool_settings import ToolSettings, WebSearchSettings
+from antiphon.settings.tables import McpServerSettings, McpSettings, ToolSettings, WebSearchSettings
 
 TOOL = {"type": "web_search"}
 

@@ -17,9 +17,9 @@ from support.web_site import WebSite
 from antiphon.app import hosted_tools
 from antiphon.app.app import Extensions
 from antiphon.core.exchange.steps import ToolCall
-from antiphon.core.items.calls import FunctionForm
+from antiphon.core.items.call_forms import FunctionForm
 from antiphon.core.toolbox.tools import Toolbox, ToolResult
-from antiphon.settings.tool_settings import ToolSettings, WebSearchSettings
+from antiphon.settings.tables import ToolSettings, WebSearchSettings
 from antiphon.tools.runner import ToolContext
 
 TOOL = {"type": "web_search"}

@@ -4,7 +4,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from antiphon.core.knowledge.loading import Loading
+from antiphon.core.knowledge.knowledge import Loading
 
 
 class SharedEngine(Struct, frozen=True):

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias, cast
 
-from antiphon.app.part_options import admission_limits
+from antiphon.app.options import admission_limits
 from antiphon.app.processes.messages import (
     Answer,
     Ask,

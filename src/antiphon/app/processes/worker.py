@@ -15,13 +15,12 @@ from msgspec import structs
 
 from antiphon import logs
 from antiphon.app.app import WorkerPart, make_app, make_runner
+from antiphon.app.banner import Address, Banner
 from antiphon.app.checked_settings import load_settings
-from antiphon.app.event_loop import loop_factory
-from antiphon.app.garbage import collect_less, return_memory
+from antiphon.app.event_loop import collect_less, loop_factory, return_memory
 from antiphon.app.lifetime import DRAIN
-from antiphon.app.processes.absent_slots import AbsentSlots
 from antiphon.app.processes.channel import Channel
-from antiphon.app.processes.listening import bind_private
+from antiphon.app.processes.listening import AbsentSlots, bind_private
 from antiphon.app.processes.messages import (
     Answer,
     Counts,
@@ -42,10 +41,8 @@ from antiphon.app.processes.questions import Questions
 from antiphon.app.processes.row_numbers import RowNumbers
 from antiphon.app.processes.shared_admission import SharedAdmission
 from antiphon.app.reload import Reloader
-from antiphon.cli.banner import Address, Banner
-from antiphon.cli.models import better_model
-from antiphon.cli.serve import announce_stop, log_listening, refuse_to_be_open
-from antiphon.engines.embedded.shared import SharedEngineProcess
+from antiphon.app.start_up import announce_stop, better_model, log_listening, refuse_to_be_open
+from antiphon.engines.embedded.process import SharedEngineProcess
 from antiphon.gateway.limits.admission import Admission, AdmissionLimits
 from antiphon.server.routes.inspector import INSPECTOR
 from antiphon.server.routes.metrics import own_metrics

@@ -14,10 +14,10 @@ import typer
 from msgspec import Struct
 
 from antiphon.app.running_gateways import local_url
+from antiphon.app.start_up import better_model
 from antiphon.cli.codex.arguments import named_model, needs_model, without_model
 from antiphon.cli.codex.config import (
     BASE_SETTINGS,
-    KEY_VARIABLE,
     LEAN_SETTINGS,
     CodexSettings,
     known_settings,
@@ -38,7 +38,8 @@ from antiphon.cli.codex.gateway import (
 from antiphon.cli.codex.process import Stopped, run_codex_process, stop_signals
 from antiphon.cli.codex.sessions import continue_hint
 from antiphon.cli.codex.window import has_room, too_small
-from antiphon.cli.models import better_model, pulled_model
+from antiphon.cli.gateway_client import KEY_VARIABLE
+from antiphon.cli.models import pulled_model
 from antiphon.core.knowledge.help import Help
 from antiphon.engines.embedded.weights import alias_of
 from antiphon.server.codex_catalog import catalog_entry

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-KEY_VARIABLE = "ANTIPHON_CODEX_KEY"
+from antiphon.cli.gateway_client import KEY_VARIABLE
+
 CONFIG_FILE = "config.toml"
 # Seconds that Codex has to check its settings. It takes less than half a second.
 CHECK_TIMEOUT = 20.0

@@ -14,9 +14,8 @@ from typing import Any
 import typer
 
 from antiphon.app.running_gateways import find, local_url
-from antiphon.cli.codex.config import KEY_VARIABLE
 from antiphon.cli.codex.process import STOP_TIMEOUT, end
-from antiphon.cli.gateway_client import GatewayClient, GatewayFailed, key_for, opener_for
+from antiphon.cli.gateway_client import KEY_VARIABLE, GatewayClient, GatewayFailed, key_for, opener_for
 from antiphon.cli.gateway_readiness import PATIENCE, wait_until_ready, when_ready
 from antiphon.settings.keys import needs_key, plain_key
 from antiphon.settings.settings import Settings, data_directory

@@ -11,11 +11,11 @@ from lark import Lark
 from lark.exceptions import GrammarError, LarkError, UnexpectedInput
 from lark.load_grammar import FromPackageLoader, find_grammar_errors
 
-from antiphon.core.checks.work import MALFORMED, CheckOutcome
-from antiphon.core.toolbox.easier_tools.patches import BEGIN, END
-from antiphon.core.toolbox.tools import Grammar
+from antiphon.core.checks.work import MALFORMED, CheckOutcome, Grammar
+from antiphon.core.checks.work import PATCH_BEGIN as BEGIN
+from antiphon.core.checks.work import PATCH_END as END
+from antiphon.partial_json import whole_input
 from antiphon.patterns import possessive
-from antiphon.string_member import whole_input
 
 # A pattern may take this long on one text. A longer text is not parsed at all: it would take too long.
 PATTERN_SECONDS = 0.2

@@ -4,9 +4,24 @@ An exchange only describes the work. Its caller runs `run_check()` where that ma
 it can kill, a small program in place.
 """
 
+import hashlib
+
 from msgspec import Struct
 
-from antiphon.core.toolbox.tools import Grammar
+
+class Grammar(Struct, frozen=True):
+    """The `format` of a custom tool. Without a definition any text will do."""
+
+    type: str = "text"
+    syntax: str | None = None
+    definition: str | None = None
+
+
+PATCH_BEGIN, PATCH_END = "*** Begin Patch", "*** End Patch"
+
+
+def digest_of(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
 
 
 class SchemaWork(Struct, frozen=True, tag="schema"):
@@ -96,25 +111,3 @@ MALFORMED = "invalid_grammar"
 # The code of a file that is not there, has expired, or is another owner's.
 NO_SUCH_FILE = "file_not_found"
 NO_FILES = CheckOutcome(complaint="there are no uploaded files here", code=NO_SUCH_FILE)
-
-
-def run_check(work: CheckWork) -> CheckOutcome:
-    """Runs the work in place. There is no limit to the time that something of a client may take."""
-    # Imported here: the libraries are large, and a process that hands the work on never needs them.
-    from antiphon.core.checks import grammars, schemas
-    from antiphon.files.readers import file_texts
-    from antiphon.tools.web_search import page_text as web_pages
-
-    if isinstance(work, SchemaWork):
-        return schemas.check(work.schema, work.text, repair=work.repair)
-    if isinstance(work, GrammarWork):
-        return grammars.check(work.grammar, work.arguments)
-    if isinstance(work, DocumentWork):
-        return file_texts.read_for_model(work.document)
-    if isinstance(work, FileWork | StoredFileWork):
-        return NO_FILES
-    if isinstance(work, PageWork):
-        return (web_pages.read if work.is_html else web_pages.read_plain)(work.page, work.charset)
-    if isinstance(work.definition, Grammar):
-        return grammars.check_definition(work.definition)
-    return CheckOutcome(complaint=schemas.complaint_about(work.definition))

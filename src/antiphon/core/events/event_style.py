@@ -6,8 +6,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET, Struct, structs
 
-from antiphon.compacted_text import KeptItems
-from antiphon.sealed_text import NO_SEALER
+from antiphon.sealing import NO_SEALER, KeptItems
 from antiphon.wire import events
 from antiphon.wire.responses import Logprob
 

@@ -8,14 +8,10 @@ piece has to visit costs more than a call does. So all that the fast path needs 
 """
 
 import sys
-from collections.abc import Callable
 
-import msgspec
 from msgspec import Struct, structs
 
 from antiphon.core.events.deltas import Delta
-from antiphon.core.events.numbering import Numbering
-from antiphon.wire import UNREADABLE
 from antiphon.wire.events import DeltaEvent, Event
 
 
@@ -82,77 +78,3 @@ class FastPath:
     def join_at(self) -> int:
         """So many pieces are too many."""
         return self._joined + MOST_PIECES if self.index is None else sys.maxsize
-
-
-# As nearly all engines end a frame. Those of others are received one by one.
-FRAME_END = b"\n\n"
-
-# Whether a text may be taken without being received. None: any text may.
-Takes = Callable[[str], bool]
-
-_to_text = msgspec.json.Decoder(str).decode
-
-
-class Continuation:
-    """How the next read looks if it only continues the open part, and the event that it becomes then.
-
-    `head` and `tail` are all of the read but the text. They end and begin with the quotation marks around it.
-    """
-
-    __slots__ = (
-        "_end", "_head", "_join_at", "_numbering", "_path", "_pieces", "_start", "_tail", "_takes", "_template", "_without",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        head: bytes,
-        tail: bytes,
-        path: FastPath,
-        numbering: Numbering,
-        takes: Takes | None = None,
-        without: str | None = None,
-    ) -> None:
-        """`without`: what no text may have in it."""
-        self._head, self._tail = head, tail
-        self._start, self._end = len(head) - 1, 1 - len(tail)
-        self._takes, self._without = takes, without
-        self._path, self._pieces, self._join_at = path, path.pieces, path.join_at
-        self._template, self._numbering = path.template, numbering
-
-    def take(self, data: bytes) -> PlainDelta | None:
-        """The event of a read, whose text then is one of the pieces. None: the read has to be received."""
-        if not (data.startswith(self._head) and data.endswith(self._tail)):
-            return None
-        try:
-            # Exactly one JSON string, or an error. So the text is what the full decoding would find, whatever is in it.
-            text = _to_text(data[self._start : self._end])
-        except UNREADABLE:
-            return None
-        without, takes = self._without, self._takes
-        if not text or (without is not None and without in text) or (takes is not None and not takes(text)):
-            return None
-        pieces = self._pieces
-        pieces.append(text)
-        if len(pieces) > self._join_at:
-            self._path.join_pieces()
-            self._join_at = self._path.join_at
-        numbering = self._numbering
-        number = numbering.next
-        numbering.next = number + 1
-        return PlainDelta(self._template, text, number)
-
-    def take_burst(self, data: bytes) -> tuple[list[AnyEvent], bytes]:
-        """The events of several frames that have come in one read, up to one that has to be received; and the rest."""
-        events: list[AnyEvent] = []
-        at = 0
-        while (end := data.find(FRAME_END, at) + len(FRAME_END)) > 1:
-            if (event := self.take(data[at:end])) is None:
-                break
-            events.append(event)
-            at = end
-        return events, data[at:]
-
-    @property
-    def last(self) -> str:
-        """The last character so far."""
-        return self._pieces[-1][-1:] if self._pieces else ""

@@ -6,9 +6,9 @@ from msgspec import structs
 
 from antiphon.core.exchange.environment import Environment
 from antiphon.core.exchange.question import Question
-from antiphon.core.prompt.prompt_length import CHARACTERS_PER_TOKEN
+from antiphon.core.prompt.truncation import CHARACTERS_PER_TOKEN
 from antiphon.errors import ApiError
-from antiphon.sealed_text import NO_SEALER
+from antiphon.sealing import NO_SEALER
 from antiphon.wire.responses import ContextManagement, CreateResponse
 
 # Where no threshold is given: the share of the model's context window that the prompt may fill.

@@ -29,13 +29,11 @@ from antiphon.core.events.lifecycle import Lifecycle
 from antiphon.core.events.numbering import Numbering
 from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.core.exchange.answer_lessons import AnswerLessons
-from antiphon.core.exchange.answer_notices import answer_notices
-from antiphon.core.exchange.answer_style import request_to_style
 from antiphon.core.exchange.auto_compaction import AutoCompaction, request_to_summary_request
 from antiphon.core.exchange.environment import Environment
-from antiphon.core.exchange.notices import shortened
+from antiphon.core.exchange.notices import answer_notices, shortened
 from antiphon.core.exchange.question import Question
-from antiphon.core.exchange.response_object import request_to_response, sampling_to_echo
+from antiphon.core.exchange.response_object import request_to_response, request_to_style, sampling_to_echo
 from antiphon.core.exchange.steps import (
     COMPACT,
     DONE,
@@ -52,10 +50,7 @@ from antiphon.core.exchange.steps import (
     Step,
     ToolCall,
 )
-from antiphon.core.exchange.tool_results import room_for_results, tokens_used
-from antiphon.core.exchange.tool_runs import ToolRuns
-from antiphon.core.exchange.tool_usage import calls_to_tool_usage
-from antiphon.core.hosted.code_results import NO_FILES, CodeFile
+from antiphon.core.exchange.tool_runs import ToolRuns, calls_to_tool_usage, room_for_results, tokens_used
 from antiphon.core.hosted.mcp.approvals import ApprovedCall
 from antiphon.core.hosted.mcp.tool_lists import ListState, failure_message
 from antiphon.core.hosted.shell import KIND as HOSTED_SHELL
@@ -72,12 +67,13 @@ from antiphon.core.items.usage import NOTHING_WRITTEN, Uncounted, UsageCount
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.prompt.documents import ReadWork
 from antiphon.core.prompt.rounds import states_to_turn
+from antiphon.core.stream.chat_chunks import COMPLETED, OUT_OF_TOKENS
 from antiphon.core.stream.citations import Sources
-from antiphon.core.stream.finish_reasons import COMPLETED, OUT_OF_TOKENS
-from antiphon.core.stream.thought_start import thought_start
-from antiphon.core.toolbox.checks import wants_json
-from antiphon.core.toolbox.servers import Listing, McpServer
-from antiphon.core.toolbox.tool_search import found_to_text
+from antiphon.core.stream.file_links import NO_FILES, CodeFile
+from antiphon.core.stream.think_tags import thought_start
+from antiphon.core.toolbox.mcp_servers import Listing, McpServer
+from antiphon.core.toolbox.requirements import wants_json
+from antiphon.core.toolbox.search import found_to_text
 from antiphon.core.toolbox.tools import Toolbox, ToolResult
 from antiphon.errors import (
     AnswerInvalid,

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from msgspec import UNSET, Struct
 
 from antiphon.core.checks.constraints import is_constrained
-from antiphon.core.knowledge.dialect import Dialect
-from antiphon.core.knowledge.efforts import without_effort
+from antiphon.core.knowledge.dialect import Dialect, without_effort
 from antiphon.core.knowledge.failures import PARSE_ERROR, UNPARSED
 from antiphon.core.knowledge.template_demands import DEMANDS
 from antiphon.errors import ApiError, EngineFailure, EngineUnavailable

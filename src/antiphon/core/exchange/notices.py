@@ -1,8 +1,71 @@
 """How many notices a response shows, and how much of each: every event with the response object has them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from antiphon.quantities import counted
+from antiphon.core.exchange.question import Question
+from antiphon.core.items.answer_reader import AnswerReader
+from antiphon.core.items.enforcement import Enforcement
+from antiphon.core.items.output import Output
+from antiphon.core.knowledge.sampling import is_capped
+from antiphon.core.stream.chat_chunks import OUT_OF_TOKENS
+from antiphon.errors import counted
+from antiphon.wire.responses import CreateResponse
+
+# ---- What has become of the answers: what was left out of them, and what their engine has not done -------------------
+
+NO_LOGPROBS = "logprobs were left out: this engine returns none"
+ESTIMATED = "usage is estimated: the engine reports none"
+TRUNCATED = "truncation auto: the oldest turns of the input were left out"
+DROPPED_CALLS = "tool calls of the model were left out: {count} beyond {limit}"
+CAPPED = "the answer was cut off: this model writes {most} tokens at most unless max_output_tokens is set"
+LOOPING = "a call of {name} was left out: the model is in a loop, and was asked not to make it"
+AFTER_REJECTED = "calls of the model were left out: {count} after a call that was wrong, for which it was asked again"
+UNCHECKED = "a call of {name} was not checked: its check took too long, or failed"
+PARROTED = "the model only repeated what it was told about its answer: this was left out"
+BEFORE_JSON = "what precedes the JSON in the model's answer was left out: the answer was to be JSON from its beginning on"
+NOT_RUN = "a call of {name} was not run: {why}"
+CALLS_IN_THOUGHTS = "the model made a tool call inside its reasoning, and nothing else: it was taken for a call"
+
+
+def answer_notices(
+    request: CreateResponse, question: Question, enforcement: Enforcement, output: Output, answer: AnswerReader
+) -> list[str]:
+    notices: list[str] = []
+    if question.dropped:
+        notices.append(TRUNCATED)
+    if enforcement.has_left_out:
+        notices += _calls_left_out(enforcement)
+    if answer.parroted:
+        notices.append(PARROTED)
+    # The prefix is what our own constraint has made the model write.
+    if answer.left_out and answer.left_out not in question.dialect.answer_prefix:
+        notices.append(BEFORE_JSON)
+    if answer.calls_in_thoughts:
+        notices.append(CALLS_IN_THOUGHTS)
+    conversion = question.conversion
+    if output.ending.incomplete == OUT_OF_TOKENS and is_capped(request, conversion.sampling):
+        notices.append(CAPPED.format(most=conversion.sampling.most_tokens))
+    # As it is known by now: an answer may have shown it.
+    dialect = question.knowledge.dialect_for(conversion.chat.model)
+    if conversion.logprobs and not dialect.returns_logprobs:
+        notices.append(NO_LOGPROBS)
+    if not dialect.reports_usage:
+        notices.append(ESTIMATED)
+    return notices
+
+
+def _calls_left_out(enforcement: Enforcement) -> Iterator[str]:
+    if dropped := enforcement.dropped:
+        yield DROPPED_CALLS.format(count=dropped, limit=enforcement.limit)
+    for name, why in enforcement.not_run:
+        yield NOT_RUN.format(name=name, why=why)
+    for name in enforcement.looping:
+        yield LOOPING.format(name=name)
+    if after := enforcement.after_rejected:
+        yield AFTER_REJECTED.format(count=after)
+    for name in enforcement.unchecked:
+        yield UNCHECKED.format(name=name)
+
 
 # An input of many items may give as many notices, and a notice may quote what the client sent.
 MOST = 100

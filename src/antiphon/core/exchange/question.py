@@ -12,6 +12,7 @@ from antiphon.core.checks.work import (
     DefinitionWork,
     DocumentWork,
     Flaw,
+    Grammar,
     StoredFileWork,
 )
 from antiphon.core.exchange.environment import Environment
@@ -35,11 +36,11 @@ from antiphon.core.prompt.truncation import share_to_drop, size_of, truncated
 from antiphon.core.prompt.turns import AssistantTurn, UserTurn
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.references import resolved
-from antiphon.core.toolbox.own_words import AND_CITE, ANSWER_NOW
-from antiphon.core.toolbox.servers import Listing, McpServer
-from antiphon.core.toolbox.tool_choice import relaxed_choice
-from antiphon.core.toolbox.tool_search import search
-from antiphon.core.toolbox.tools import ATTACHED, Grammar, Tool
+from antiphon.core.toolbox.choice import relaxed_choice
+from antiphon.core.toolbox.mcp_servers import Listing, McpServer
+from antiphon.core.toolbox.search import search
+from antiphon.core.toolbox.tools import ATTACHED, Tool
+from antiphon.core.toolbox.words import AND_CITE, ANSWER_NOW
 from antiphon.errors import ApiError, ContextLengthExceeded
 from antiphon.wire.responses import CreateResponse
 

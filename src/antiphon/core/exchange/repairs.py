@@ -11,8 +11,7 @@ from antiphon.core.items.enforcement import Rejection
 from antiphon.core.prompt.convert import Conversion
 from antiphon.core.stream.parroted_words import WithoutOwnWords
 from antiphon.core.stream.text_calls import CallFinder, ConstrainedCall, SaidCalls
-from antiphon.core.toolbox.checks import SchemaCheck
-from antiphon.core.toolbox.requirements import Requirements
+from antiphon.core.toolbox.requirements import Requirements, SchemaCheck
 from antiphon.wire.chat import ChatFunction, ChatRequest
 
 

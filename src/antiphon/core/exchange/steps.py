@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from antiphon.core.checks.work import CheckWork
 from antiphon.core.items.usage import Uncounted
-from antiphon.core.toolbox.servers import McpServer
+from antiphon.core.toolbox.mcp_servers import McpServer
 from antiphon.wire.chat import ChatRequest
 
 

@@ -4,8 +4,9 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
-from antiphon.core.checks.work import run_check
+from antiphon.core.events.encode import SseEncoder
 from antiphon.core.events.plain_deltas import AnyEvent
+from antiphon.core.exchange.environment import Environment
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.exchange.steps import (
     Ask,
@@ -19,10 +20,14 @@ from antiphon.core.exchange.steps import (
     RunTools,
     ToolCall,
 )
-from antiphon.core.prompt.prompt_length import prompt_text, tokens_by_length
-from antiphon.core.toolbox.servers import Listing, McpListError, McpServer
+from antiphon.core.knowledge.dialect import Dialect
+from antiphon.core.knowledge.knowledge import EngineKnowledge
+from antiphon.core.prompt.truncation import prompt_text, tokens_by_length
+from antiphon.core.toolbox.mcp_servers import Listing, McpListError, McpServer
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import ApiError
+from antiphon.gateway.runs.check_process import run_check
+from antiphon.wire.responses import CreateResponse
 
 # Asks the engine: the pieces of its body, split in any way. An error before the first piece: the engine rejected it.
 AskEngine = Callable[[Ask], Iterable[bytes]]
@@ -89,3 +94,22 @@ def _answer(exchange: Exchange, ask: AskEngine, step: Ask) -> Iterator[AnyEvent]
     except ApiError as broken:
         error = broken
     yield from exchange.finish(error)
+
+
+# ---- A recorded engine stream → the Responses events that it becomes. `rerun.py` does this for a whole recording -----
+
+PLAIN = Dialect(name="plain")
+REQUEST = CreateResponse(model="replay", input="…", stream=True, store=False)
+
+
+def replay(pieces: Iterable[bytes], request: CreateResponse = REQUEST, dialect: Dialect = PLAIN) -> bytes:
+    """The recording is one engine answer. Ids and times are counted, not drawn: the same recording gives the same bytes."""
+    numbers = itertools.count(1)
+    environment = Environment(new_id=lambda prefix: f"{prefix}_{next(numbers)}", now=lambda: 0)
+    exchange = Exchange(request, [EngineKnowledge(dialect)], environment, response_id="resp_replay", asks_again=False)
+    return to_stream(run_exchange(exchange, lambda step: pieces))
+
+
+def to_stream(events: Iterable[AnyEvent], *, ended: bool = True) -> bytes:
+    encoder = SseEncoder()
+    return b"".join((*map(encoder.encode, events), *(encoder.end if ended else ())))

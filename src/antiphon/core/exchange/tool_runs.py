@@ -1,15 +1,72 @@
 """The calls that the gateway runs in one response: those that run now, and what came of those before."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from antiphon.core.exchange.container_data import container_data
-from antiphon.core.exchange.tool_results import bounded
-from antiphon.core.hosted.search_results import numbered
+from msgspec import structs
+
+from antiphon.core.hosted.code_interpreter import KIND as CODE_INTERPRETER
+from antiphon.core.hosted.code_interpreter import CodeData
+from antiphon.core.hosted.code_interpreter import data_of as code_data_of
+from antiphon.core.hosted.search_results import numbered, searches_of
+from antiphon.core.hosted.shell import KIND as HOSTED_SHELL
+from antiphon.core.hosted.shell import ShellData
+from antiphon.core.hosted.shell import data_of as shell_data_of
 from antiphon.core.hosted.shown_results import ShownResult, output_to_stored, to_shown_result
+from antiphon.core.hosted.web_search import KIND, SEARCH
 from antiphon.core.items.calls import CallState
+from antiphon.core.prompt.truncation import prompt_text, tokens_by_length
 from antiphon.core.stream.citations import Sources
 from antiphon.core.toolbox.tools import ToolResult
-from antiphon.wire.responses import OutputItem
+from antiphon.errors import counted
+from antiphon.wire.chat import ChatRequest
+from antiphon.wire.responses import OutputItem, ToolUsage, Usage, WebSearchUsage
+
+# ---- What a tool reports of the container that it ran in, by the kind of its calls -----------------------------------
+
+READERS = {CODE_INTERPRETER: code_data_of, HOSTED_SHELL: shell_data_of}
+
+
+def container_data(kind: str, result: ToolResult) -> CodeData | ShellData | None:
+    read = READERS.get(kind)
+    return None if read is None else read(result)
+
+
+# ---- How much of a tool's result a model gets to read: as much as its context has room for ---------------------------
+
+# Of a model whose context window is not known, in characters.
+MOST_CHARACTERS = 100_000
+# However little room there is: less would say nothing.
+LEAST_CHARACTERS = 1_000
+# Results are often JSON, numbers and addresses, which take more tokens than prose.
+CHARACTERS_PER_TOKEN = 3
+# Of a window, what is left for the answer, unless the request says how long that may be.
+ANSWER_SHARE = 4
+LEFT_OUT = "\n[{more} of this result were left out here: there is no room for more.]"
+
+
+def tokens_used(chat: ChatRequest, written: str, usage: Usage | None) -> int:
+    """How much of its context a model has used for an answer: as its engine reports it, or by length."""
+    if usage is not None:
+        return usage.input_tokens + usage.output_tokens
+    return tokens_by_length(prompt_text(chat)) + tokens_by_length(written)
+
+
+def room_for_results(window: int | None, used: int, answer: int | None, calls: int) -> int:
+    """How many characters the result of each of these calls may have. All of them together take half of what is left of the
+    window, because the model may call again. `used`: tokens. `answer`: the most tokens that the answer may have."""
+    if window is None:
+        return MOST_CHARACTERS
+    kept = min(answer, window // 2) if answer is not None else window // ANSWER_SHARE
+    left = max(0, window - used - kept) * CHARACTERS_PER_TOKEN
+    return max(LEAST_CHARACTERS, left // 2 // calls)
+
+
+def bounded(result: ToolResult, room: int) -> ToolResult:
+    """The result, with no more text than there is room for. What was cut off is said in its place."""
+    more = len(result.output) - room
+    if more <= 0:
+        return result
+    return structs.replace(result, output=result.output[:room] + LEFT_OUT.format(more=counted(more, "character")))
 
 
 class ToolRuns:
@@ -52,3 +109,13 @@ class ToolRuns:
     def to_stored(self, output: Sequence[OutputItem]) -> list[OutputItem]:
         """The items of the response as they are stored: the calls have what the model read of them."""
         return output_to_stored(output, {call.item.id: result for call, result in self._ran if call.closed})
+
+
+# ---- What the tools that the gateway runs were used for, counted as OpenAI counts it ---------------------------------
+
+
+def calls_to_tool_usage(calls: Iterable[CallState]) -> ToolUsage:
+    """Pages that were opened do not count, nor do searches that failed. One call may have made several."""
+    ran = (call for call in calls if call.result is not None and not call.result.failed)
+    results = (call.result for call in ran if (call.native.kind, call.native.name) == (KIND, SEARCH))
+    return ToolUsage(web_search=WebSearchUsage(num_requests=sum(searches_of(result) for result in results if result)))

@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from antiphon.core.protocols.responses.field_errors import join_path
-from antiphon.errors import InvalidRequest, quoted
-from antiphon.quantities import allowed
+from antiphon.errors import InvalidRequest, allowed, quoted
 
 Attributes: TypeAlias = Mapping[str, Any]
 # A kind, and the value.

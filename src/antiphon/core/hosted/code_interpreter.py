@@ -1,23 +1,200 @@
 """The tool `code_interpreter`: its definition, the function that an engine sees of it, and the container that it means."""
 
+import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
+import msgspec
 from msgspec import Meta, Struct
 
-from antiphon.core.hosted.code_interpreter_calls import KIND, PYTHON, CodeInterpreterForm
-from antiphon.core.hosted.code_results import LINK
-from antiphon.core.protocols.responses.validation import convert
-from antiphon.core.toolbox.built_in_tools import TEXT, parameters
+from antiphon.core.checks.work import digest_of
+from antiphon.core.items.call_forms import FunctionForm
+from antiphon.core.protocols.responses.read import convert
+from antiphon.core.stream.file_links import LINK, CodeFile
+from antiphon.core.toolbox.built_in import TEXT, parameters
 from antiphon.core.toolbox.tools import (
     TOOLS,
     Native,
     Toolbox,
+    ToolResult,
     leave_out,
 )
 from antiphon.errors import InvalidRequest
+from antiphon.partial_json import StringMember
+from antiphon.wire import events
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.containers import MemoryLimit, NetworkPolicy
+from antiphon.wire.events import Event
+from antiphon.wire.hosted_items import CodeInterpreterCall, HostedStatus
+from antiphon.wire.responses import Status
+
+# ---- What came of running code: its outputs as the API shows them, and its text for the model ------------------------
+
+Output = dict[str, Any]
+
+NO_OUTPUT = "(no output)"
+IMAGE = "(an image was drawn)"
+FILES = "Files that were written. Link one in your answer like this: [{name}]({link})"
+MOST_NAMES = 20
+MORE = "and {count} more"
+
+
+class CodeData(Struct, frozen=True):
+    """`images`: as data URLs. `files`: all of the container, which may be linked. `written`: the names of those that this run
+    has made or changed."""
+
+    container_id: str
+    logs: str = ""
+    images: list[str] = []
+    files: list[CodeFile] = []
+    written: list[str] = []
+
+
+def data_to_outputs(data: CodeData) -> list[Output]:
+    logs = [{"type": "logs", "logs": data.logs}] if data.logs else []
+    return [*logs, *({"type": "image", "url": url} for url in data.images)]
+
+
+def data_to_result(data: CodeData, *, failed: bool = False) -> ToolResult:
+    parts = [outputs_to_text(data_to_outputs(data)), *([_written(data.written)] if data.written else ())]
+    return ToolResult("\n\n".join(parts), failed=failed, data=data)
+
+
+def outputs_to_text(outputs: Sequence[Any]) -> str:
+    """As the model sees them, also when their item comes back."""
+    kinds = [each for each in outputs if isinstance(each, dict)]
+    texts = [each["logs"] for each in kinds if each.get("type") == "logs" and isinstance(each.get("logs"), str)]
+    images = [IMAGE for each in kinds if each.get("type") == "image"]
+    return "\n".join(text for text in (*texts, *images) if text) or NO_OUTPUT
+
+
+def _written(names: Sequence[str]) -> str:
+    shown = [*names[:MOST_NAMES], *([MORE.format(count=len(names) - MOST_NAMES)] if len(names) > MOST_NAMES else ())]
+    return "\n".join([FILES.format(name=names[0], link=LINK + quote(names[0])), *(f"- {name}" for name in shown)])
+
+
+def data_of(result: ToolResult | None) -> CodeData | None:
+    """None: the call failed before there was anything."""
+    data = result.data if result is not None else None
+    # Read from a recording, it is plain.
+    return data if data is None or isinstance(data, CodeData) else msgspec.convert(data, CodeData)
+
+
+# ---- The calls of `code_interpreter`: the code, decoded while the model writes it; the item, and its events ----------
+
+# The kind of its function, and the name of that.
+KIND = "code_interpreter"
+PYTHON = "python"
+# A value of `include`.
+OUTPUTS = "code_interpreter_call.outputs"
+
+# What models call the code, beside the name that the function has for it.
+CODE_NAMES = ("code", "input", "python", "python_code", "script", "source", "source_code", "program", "cell", "snippet")
+_FENCE = re.compile(r"\s*```[A-Za-z0-9_-]*\n(?P<code>.*?)\n?```\s*", re.DOTALL)
+
+
+def code_to_arguments(code: str) -> str:
+    return msgspec.json.encode({"code": code}).decode()
+
+
+def code_call_id(code: str) -> str:
+    """The id that a call has in the conversation. Not the item's, which it may get only when it is stored: the prompt stays the
+    same."""
+    return f"ci_{digest_of(code.encode('utf-8', 'replace')).hex()[:16]}"
+
+
+def whole_code(arguments: str) -> str:
+    """The code that any arguments most likely mean. Small models write it without JSON, or under another name."""
+    try:
+        value = json.loads(arguments, strict=False)
+    except (ValueError, RecursionError):
+        return without_fence(arguments)
+    if isinstance(value, dict):
+        given = [value[name] for name in CODE_NAMES if name in value] or [each for each in value.values() if each]
+        value = next((each for each in given if isinstance(each, str | list)), "")
+    if isinstance(value, list):
+        value = "\n".join(each for each in value if isinstance(each, str))
+    # A number, or a word such as None, is code too.
+    return without_fence(value if isinstance(value, str) else arguments)
+
+
+def without_fence(code: str) -> str:
+    """A model may put its code into a block of Markdown."""
+    found = _FENCE.fullmatch(code)
+    return code if found is None else found["code"]
+
+
+class CodeInterpreterForm(FunctionForm):
+    prefix = "ci"
+    runs_here = True
+    opens_early = True
+
+    def __init__(self, *place: Any) -> None:
+        super().__init__(*place)
+        self._member = StringMember(CODE_NAMES)
+        self._code: list[str] = []
+        self._result: ToolResult | None = None
+
+    def begin(self) -> Iterable[Event]:
+        yield events.CodeInterpreterCallInProgress(item_id=self._id, output_index=self._index)
+
+    def fast_path(self, index: int) -> None:
+        return None
+
+    def feed(self, arguments: str) -> Iterable[Event]:
+        self._arguments.append(arguments)
+        return self._decoded(self._member.receive(arguments))
+
+    def finish(self, status: Status) -> Iterable[Event]:
+        yield from self._decoded(self._member.close() if self._member.opened else whole_code(self.arguments))
+        # As the history will have them.
+        self._arguments[:] = [code_to_arguments(self.code)]
+        yield events.CodeInterpreterCallCodeDone(item_id=self._id, output_index=self._index, code=self.code)
+        if status == "completed":
+            yield events.CodeInterpreterCallInterpreting(item_id=self._id, output_index=self._index)
+
+    def complete(self, result: ToolResult) -> Iterable[Event]:
+        self._result = result
+        # There is no event for a call that failed: its status says so.
+        if not result.failed:
+            yield events.CodeInterpreterCallCompleted(item_id=self._id, output_index=self._index)
+
+    def item(self, status: Status) -> CodeInterpreterCall:
+        return CodeInterpreterCall(
+            id=self._id,
+            status=self._shown_status(status),
+            container_id=self._style.containers.get(KIND, ""),
+            code=self.code,
+            outputs=self._outputs(status),
+        )
+
+    def _shown_status(self, status: Status) -> HostedStatus:
+        return "failed" if status == "completed" and self._result is not None and self._result.failed else status
+
+    def _outputs(self, status: Status) -> list[dict[str, Any]] | None:
+        if status == "in_progress":
+            return []
+        data = data_of(self._result)
+        return data_to_outputs(data) if data is not None and OUTPUTS in self._style.included else None
+
+    @property
+    def code(self) -> str:
+        return "".join(self._code)
+
+    @property
+    def chat_id(self) -> str:
+        return code_call_id(self.code)
+
+    def _decoded(self, text: str) -> Iterable[Event]:
+        if not text:
+            return ()
+        self._code.append(text)
+        padding = self._style.obfuscation(text)
+        place = {"item_id": self._id, "output_index": self._index}
+        return (events.CodeInterpreterCallCodeDelta(**place, delta=text, obfuscation=padding),)  # type: ignore[arg-type]
+
 
 Tool = dict[str, Any]
 Item = dict[str, Any]

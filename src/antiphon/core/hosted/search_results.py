@@ -15,7 +15,7 @@ from antiphon.core.stream.citations import (
     without_marks,
 )
 from antiphon.core.toolbox.tools import ToolResult
-from antiphon.quantities import counted
+from antiphon.errors import counted
 
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
 # Footnotes of the page itself. The model would repeat them, and they would be taken for our numbers.

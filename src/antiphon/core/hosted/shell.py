@@ -9,11 +9,11 @@ from msgspec import Meta, Struct
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.events.plain_deltas import FastPath
 from antiphon.core.hosted.code_interpreter import check_container
-from antiphon.core.hosted.code_results import LINK, CodeFile
-from antiphon.core.items.calls import FunctionForm, ShellForm
-from antiphon.core.protocols.responses.validation import convert
-from antiphon.core.toolbox import built_in_tools
-from antiphon.core.toolbox.call_members import shell_action
+from antiphon.core.items.call_forms import FunctionForm, ShellForm
+from antiphon.core.protocols.responses.read import convert
+from antiphon.core.stream.file_links import LINK, CodeFile
+from antiphon.core.toolbox import built_in as built_in_tools
+from antiphon.core.toolbox.built_in import shell_action
 from antiphon.core.toolbox.requirements import Check
 from antiphon.core.toolbox.tools import (
     HOSTED_SHELL,

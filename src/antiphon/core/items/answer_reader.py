@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 from antiphon.core.checks.work import CheckOutcome, CheckWork
 from antiphon.core.events.deltas import CallDelta, Delta, EngineFailed
-from antiphon.core.events.plain_deltas import AnyEvent, Continuation
+from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.core.items.item_sequence import ItemSequence
 from antiphon.core.items.output import Output
 from antiphon.core.stream.chat_stream import EngineStream
 from antiphon.core.stream.citations import CitedText, Sources
+from antiphon.core.stream.fast_path import Continuation
 from antiphon.core.stream.parroted_words import WithoutOwnWords
 from antiphon.core.stream.text_calls import CallFinder, ConstrainedCall, calls_ending_thought
 from antiphon.core.stream.think_tags import Start

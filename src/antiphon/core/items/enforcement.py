@@ -4,20 +4,20 @@ from collections.abc import Hashable, Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from antiphon.arguments import canonical_arguments, object_arguments
 from antiphon.core.items.calls import CallState
 from antiphon.core.items.item_state import ItemState
 from antiphon.core.items.messages import MessageState
-from antiphon.core.toolbox.own_words import (
+from antiphon.core.toolbox.requirements import NO_REQUIREMENTS, Requirements
+from antiphon.core.toolbox.tools import LONGEST_NAME, ToolResult
+from antiphon.core.toolbox.words import (
     BAD_CALL,
     CALLED_AGAIN,
     NO_CALLS_LEFT,
     NO_SUCH_TOOL,
     NO_TOOLS_LEFT,
 )
-from antiphon.core.toolbox.requirements import NO_REQUIREMENTS, Requirements
-from antiphon.core.toolbox.tools import LONGEST_NAME, ToolResult
 from antiphon.errors import AnswerInvalid, NotConstrained
+from antiphon.partial_json import canonical_arguments, object_arguments
 
 NO_CALLS = "the 0 that may be made"
 ONE_CALL = "the 1 that may be made, because parallel_tool_calls is false"

@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 
 from msgspec import UNSET
 
-from antiphon.compacted_text import CompactedText
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.events.deltas import (
     Citation,
@@ -18,6 +17,7 @@ from antiphon.core.events.event_style import EventStyle
 from antiphon.core.events.plain_deltas import DeltaTemplate, FastPath
 from antiphon.core.items.item_state import PartPlace
 from antiphon.core.toolbox.requirements import Check
+from antiphon.sealing import CompactedText
 from antiphon.wire import events
 from antiphon.wire.events import Event
 from antiphon.wire.responses import (

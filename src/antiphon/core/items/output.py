@@ -1,6 +1,6 @@
 """Deltas → output items: which item each delta begins or continues, and what an engine answer ended with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,19 +18,86 @@ from antiphon.core.events.deltas import (
     UsageReport,
 )
 from antiphon.core.events.event_style import EventStyle
-from antiphon.core.items.call_pieces import CallPieces
 from antiphon.core.items.calls import FORMS, CallState, Forms
 from antiphon.core.items.enforcement import Enforcement
 from antiphon.core.items.item_sequence import ItemSequence
-from antiphon.core.items.item_state import ItemState
-from antiphon.core.items.messages import MessageState
-from antiphon.core.items.output_items import COMPACTED_ITEMS, ITEMS
+from antiphon.core.items.item_state import ContentState, ItemState
+from antiphon.core.items.messages import CompactionState, MessageState
 from antiphon.core.items.reasoning import ReasoningState
 from antiphon.core.items.usage import UsageCount, Written
-from antiphon.core.protocols.responses.item_ids import beside_id
-from antiphon.core.stream.finish_reasons import COMPLETED, ending_of, reason_to_error
+from antiphon.core.protocols.responses.item_paths import beside_id
+from antiphon.core.stream.chat_chunks import COMPLETED, ending_of, reason_to_error
 from antiphon.errors import ApiError
 from antiphon.wire.responses import OutputItem
+
+# ---- Which call a piece of one belongs to: engines leave out ids or indexes, or give parallel calls the same index or id ----
+
+
+class CallPieces:
+    """The calls of one answer, as the engine names them."""
+
+    def __init__(self) -> None:
+        self.calls: list[CallState] = []
+        self._at: dict[int, CallState] = {}
+        # In the order of `calls`.
+        self._numbers: dict[CallState, int] = {}
+        # The latest call with an id: at any index, and at a certain one or without any.
+        self._named: dict[str, CallState] = {}
+        self._named_at: dict[tuple[str, int | None], CallState] = {}
+
+    def find(self, delta: CallDelta) -> CallState | None:
+        """None: it opens a call."""
+        if delta.id and (known := self._with_id(delta.id, delta.index)) is not None:
+            return known
+        if delta.index is None:
+            return None if delta.name or delta.id or not self.calls else self.calls[-1]
+        occupant = self._at.get(delta.index)
+        if occupant is None or (not delta.id and not delta.name):
+            return occupant
+        if delta.id and occupant.engine_id is not None:
+            return None
+        another = delta.name and occupant.name and (delta.name != occupant.name or occupant.finishable())
+        return None if another else occupant
+
+    def add(self, call: CallState) -> None:
+        self._numbers[call] = len(self.calls)
+        self.calls.append(call)
+        if call.engine_index is not None:
+            self._at[call.engine_index] = call
+        self.name(call)
+
+    def name(self, call: CallState) -> None:
+        """Its id is known, from now on."""
+        if call.engine_id:
+            place = call.engine_id, call.engine_index
+            self._named[call.engine_id] = self._later(call, self._named.get(call.engine_id))
+            self._named_at[place] = self._later(call, self._named_at.get(place))
+
+    def _with_id(self, id: str, index: int | None) -> CallState | None:
+        """The latest call with this id, and no other index."""
+        if index is None:
+            return self._named.get(id)
+        at_index, anywhere = self._named_at.get((id, index)), self._named_at.get((id, None))
+        return anywhere if at_index is None else self._later(at_index, anywhere)
+
+    def _later(self, call: CallState, other: CallState | None) -> CallState:
+        return call if other is None or self._numbers[call] > self._numbers[other] else other
+
+
+# ---- Which output item each delta belongs to: the registry of items that are made of deltas --------------------------
+# A new output item is a class that follows one of the protocols in `item_state`, its item and its events in `wire`, and a
+# row: in `ITEMS` below, by the deltas that it is made of, or in `calls.FORMS`, by the tool that it is a call of.
+
+# Delta → the item that it belongs to. A delta that is not listed belongs to none.
+Items = Mapping[type[Delta], type[ContentState]]
+ITEMS: Items = {
+    TextDelta: MessageState,
+    CitedDelta: MessageState,
+    RefusalDelta: MessageState,
+    ReasoningDelta: ReasoningState,
+}
+# Of a response that is one sealed summary.
+COMPACTED_ITEMS: Items = {TextDelta: CompactionState, RefusalDelta: CompactionState}
 
 
 class Output:

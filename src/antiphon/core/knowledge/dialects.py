@@ -7,6 +7,7 @@ Ollama fb30760) and from recorded streams.
 from msgspec import structs
 
 from antiphon.core.knowledge.dialect import (
+    EFFORTS,
     Detokenizer,
     Dialect,
     LoadSource,
@@ -15,7 +16,6 @@ from antiphon.core.knowledge.dialect import (
     Template,
     Tokenizer,
 )
-from antiphon.core.knowledge.efforts import EFFORTS
 
 PLAIN = Dialect(name="plain")
 

@@ -14,16 +14,14 @@ from antiphon.core.checks.constraints import (
     is_constrained,
     stop_thinking,
 )
-from antiphon.core.knowledge.dialect import Dialect
-from antiphon.core.knowledge.efforts import NO_EFFORT
+from antiphon.core.knowledge.dialect import NO_EFFORT, Dialect
 from antiphon.core.knowledge.sampling import Sampling
 from antiphon.core.prompt.draft import ChatDraft
 from antiphon.core.protocols.responses.fields import LOGPROBS
-from antiphon.core.toolbox.checks import takes_format
-from antiphon.core.toolbox.requirements import Requirements
-from antiphon.core.toolbox.tool_choice import Offer
-from antiphon.core.toolbox.tool_words import must_call, tools_to_words
+from antiphon.core.toolbox.choice import Offer
+from antiphon.core.toolbox.requirements import Requirements, takes_format
 from antiphon.core.toolbox.tools import Toolbox
+from antiphon.core.toolbox.words import must_call, tools_to_words
 from antiphon.wire.chat import ChatRequest, StreamOptions
 from antiphon.wire.responses import CreateResponse, ReasoningOptions, TextFormat, TextOptions
 

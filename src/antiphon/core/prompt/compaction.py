@@ -12,7 +12,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from antiphon.compacted_text import CompactedText, KeptItems, text_to_compacted
 from antiphon.core.prompt.input_items import item_kind
 from antiphon.core.prompt.stored_form import items_to_stored_form
 from antiphon.core.prompt.truncation import (
@@ -23,6 +22,7 @@ from antiphon.core.prompt.truncation import (
 )
 from antiphon.core.protocols.responses.references import stands_for
 from antiphon.errors import InvalidRequest
+from antiphon.sealing import CompactedText, KeptItems, text_to_compacted
 
 Item = dict[str, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from antiphon.core.checks.work import CheckOutcome, DocumentWork, StoredFileWork
 from antiphon.core.prompt.documents import ReadDocument, plain_text
-from antiphon.core.protocols.responses.validation import convert
+from antiphon.core.protocols.responses.read import convert
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.input_items import InputAudio, InputFile, InputImage
 

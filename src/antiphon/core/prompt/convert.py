@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from antiphon.core.checks.work import MALFORMED, Flaw
+from antiphon.core.checks.work import MALFORMED, Flaw, Grammar
 from antiphon.core.items.enforcement import Rejection
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.help import NO_HELP, Help
@@ -33,29 +33,28 @@ from antiphon.core.stream.text_calls import (
     TextCalls,
 )
 from antiphon.core.toolbox.cache import KnownToolboxes, toolbox_key
-from antiphon.core.toolbox.checks import (
+from antiphon.core.toolbox.choice import Offer, choice_to_offer, provisional_choice
+from antiphon.core.toolbox.easier_tools.adaptations import offer_easier_tools
+from antiphon.core.toolbox.requirements import (
     Checks,
     Definition,
+    Requirements,
     offer_to_requirements,
     wants_json,
 )
-from antiphon.core.toolbox.easier_tools.adaptations import offer_easier_tools
-from antiphon.core.toolbox.requirements import Requirements
-from antiphon.core.toolbox.tool_choice import Offer, choice_to_offer, provisional_choice
-from antiphon.core.toolbox.tool_search import describe_search, found_to_text
+from antiphon.core.toolbox.search import describe_search, found_to_text
 from antiphon.core.toolbox.tools import (
     ATTACHED,
     DEFINITIONS,
     NO_TOOLS,
     Define,
-    Grammar,
     KnownLists,
     Tool,
     Toolbox,
     tools_to_box,
 )
 from antiphon.errors import InvalidRequest
-from antiphon.sealed_text import NO_SEALER, Sealer
+from antiphon.sealing import NO_SEALER, Sealer
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import CreateResponse
 

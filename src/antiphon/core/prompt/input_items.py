@@ -20,20 +20,18 @@ from typing import Any, NoReturn
 import msgspec
 from msgspec import structs
 
-from antiphon.arguments import arguments_to_text
-from antiphon.compacted_text import text_to_compacted
-from antiphon.core.hosted.code_interpreter_calls import KIND as CODE_INTERPRETER
-from antiphon.core.hosted.code_interpreter_calls import PYTHON, code_call_id, code_to_arguments
-from antiphon.core.hosted.code_results import outputs_to_text
-from antiphon.core.hosted.file_search_calls import KIND as FILE_SEARCH
-from antiphon.core.hosted.file_search_calls import (
+from antiphon.core.checks.work import digest_of
+from antiphon.core.hosted.code_interpreter import KIND as CODE_INTERPRETER
+from antiphon.core.hosted.code_interpreter import PYTHON, code_call_id, code_to_arguments, outputs_to_text
+from antiphon.core.hosted.file_search import KIND as FILE_SEARCH
+from antiphon.core.hosted.file_search import (
     queries_of,
     queries_to_arguments,
     rows_to_results,
     search_call_id,
 )
-from antiphon.core.hosted.image_generation_calls import KIND as IMAGE_GENERATION
-from antiphon.core.hosted.image_generation_calls import (
+from antiphon.core.hosted.image_generation import KIND as IMAGE_GENERATION
+from antiphon.core.hosted.image_generation import (
     MADE,
     image_call_id,
     prompt_of,
@@ -43,24 +41,25 @@ from antiphon.core.hosted.mcp.errors import error_to_text
 from antiphon.core.hosted.search_results import shortened, without_own_marks
 from antiphon.core.hosted.shown_results import MEMBER as SHOWN_RESULT
 from antiphon.core.hosted.shown_results import shown_result
-from antiphon.core.hosted.web_search_calls import KIND as WEB_SEARCH
-from antiphon.core.hosted.web_search_calls import action_to_arguments
+from antiphon.core.hosted.web_search import KIND as WEB_SEARCH
+from antiphon.core.hosted.web_search import action_to_arguments
 from antiphon.core.prompt.content_parts import content_to_parts, parts_to_text
-from antiphon.core.prompt.documents import Documents, digest_of
+from antiphon.core.prompt.documents import Documents
 from antiphon.core.prompt.draft import ChatDraft
-from antiphon.core.protocols.responses.item_ids import is_beside
-from antiphon.core.protocols.responses.item_paths import is_stored, item_path, item_paths
+from antiphon.core.protocols.responses.item_paths import is_beside, is_stored, item_path, item_paths
+from antiphon.core.protocols.responses.read import convert
 from antiphon.core.protocols.responses.references import (
     STAND_INS,
     stands_for,
     unresolved_to_notice,
     whole_ids,
 )
-from antiphon.core.protocols.responses.validation import convert
-from antiphon.core.toolbox.call_members import ordered_outputs
-from antiphon.core.toolbox.own_words import NOT_APPROVED, REASON
+from antiphon.core.toolbox.built_in import ordered_outputs
 from antiphon.core.toolbox.tools import SERVER_SEARCH, AsCalled, Native
+from antiphon.core.toolbox.words import NOT_APPROVED, REASON
 from antiphon.errors import InvalidRequest
+from antiphon.partial_json import arguments_to_text
+from antiphon.sealing import text_to_compacted
 from antiphon.wire.hosted_items import McpApprovalRequest
 from antiphon.wire.input_items import (
     InputAgentMessage,

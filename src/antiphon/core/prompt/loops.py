@@ -19,10 +19,10 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct, field, structs
 
-from antiphon.arguments import canonical_arguments
 from antiphon.core.prompt.turns import AssistantTurn, Call, UserTurn
-from antiphon.core.toolbox.own_words import ALL_FAIL, FAILED_AGAIN, SAME_AGAIN
-from antiphon.core.toolbox.tool_choice import Offer
+from antiphon.core.toolbox.choice import Offer
+from antiphon.core.toolbox.words import ALL_FAIL, FAILED_AGAIN, SAME_AGAIN
+from antiphon.partial_json import canonical_arguments
 
 # After this many times a note asks the model to stop, and after this many its tool is withheld.
 TOLD_AT = 3

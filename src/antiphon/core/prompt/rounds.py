@@ -7,16 +7,17 @@ from antiphon.core.items.enforcement import Rejection
 from antiphon.core.items.item_state import ItemState
 from antiphon.core.items.reasoning import ReasoningState
 from antiphon.core.prompt.turns import AssistantTurn, Call, UserTurn
-from antiphon.core.toolbox.own_words import (
+from antiphon.core.toolbox.requirements import Requirements
+from antiphon.core.toolbox.words import (
     ANSWER_AGAIN,
     BAD_ANSWER,
     BAD_CALL,
     CALL_AGAIN,
     CALL_ANOTHER,
     CALL_INSTEAD,
+    must_call,
+    one_of,
 )
-from antiphon.core.toolbox.requirements import Requirements
-from antiphon.core.toolbox.tool_words import must_call, one_of
 
 
 def states_to_turn(states: Iterable[ItemState]) -> AssistantTurn:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from antiphon.arguments import arguments_to_text
 from antiphon.core.prompt.documents import Documents
 from antiphon.core.prompt.input_items import (
     item_kind,
@@ -12,9 +11,10 @@ from antiphon.core.prompt.input_items import (
     tools_in_items,
 )
 from antiphon.core.protocols.responses.references import is_reference
-from antiphon.core.toolbox.secrets import tools_without_secrets
+from antiphon.core.toolbox.mcp_servers import tools_without_secrets
 from antiphon.core.toolbox.tools import plain_call, tools_to_box
 from antiphon.errors import InvalidRequest
+from antiphon.partial_json import arguments_to_text
 
 Item = dict[str, Any]
 Part = dict[str, Any]

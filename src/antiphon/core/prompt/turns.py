@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from antiphon.arguments import canonical_arguments, object_arguments
 from antiphon.core.toolbox.easier_tools.results import plain_result
+from antiphon.partial_json import canonical_arguments, object_arguments
 from antiphon.wire.chat import ChatCall, ChatCallFunction, ChatMessage
 
 Part = dict[str, Any]

@@ -1,13 +1,14 @@
 """A client protocol: how a request is read, and how events are written. A new one is one of these, and a route."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from antiphon.core.events.encode import Encoder, MessageEncoder, SseEncoder
 from antiphon.core.protocols.responses.limits import RequestLimits
-from antiphon.core.protocols.responses.validation import body_to_request, message_to_request
-from antiphon.gateway.runs.observers import Channel
+from antiphon.core.protocols.responses.read import body_to_request, message_to_request
 from antiphon.wire.responses import CreateResponse
+
+Channel = Literal["http", "websocket", "background", "compact"]
 
 
 class ClientProtocol(NamedTuple):

@@ -5,12 +5,10 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from antiphon.core.checks.work import CheckOutcome, Flaw
+from antiphon.core.checks.work import CheckOutcome, Flaw, Grammar
 from antiphon.core.exchange.environment import Environment, KnownDefinitions, definition_digest
-from antiphon.core.prompt.documents import KnownDocuments
-from antiphon.core.prompt.images import outcome_without_images
-from antiphon.core.toolbox.tools import Grammar
-from antiphon.sealed_text import NO_SEALER, Sealer
+from antiphon.core.prompt.documents import KnownDocuments, outcome_without_images
+from antiphon.sealing import NO_SEALER, Sealer
 
 T = TypeVar("T")
 

@@ -15,30 +15,30 @@ from antiphon import errors
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.events.event_style import REASONING_EVENTS
 from antiphon.core.exchange.environment import Environment, GatewayTool
+from antiphon.core.hosted.code_interpreter import KIND as CODE_INTERPRETER
 from antiphon.core.hosted.code_interpreter import CodeInterpreter
-from antiphon.core.hosted.code_interpreter_calls import KIND as CODE_INTERPRETER
+from antiphon.core.hosted.file_search import KIND as FILE_SEARCH
 from antiphon.core.hosted.file_search import FileSearch
-from antiphon.core.hosted.file_search_calls import KIND as FILE_SEARCH
+from antiphon.core.hosted.image_generation import KIND as IMAGE_GENERATION
 from antiphon.core.hosted.image_generation import ImageGeneration
-from antiphon.core.hosted.image_generation_calls import KIND as IMAGE_GENERATION
 from antiphon.core.hosted.mcp.tools import McpTools
 from antiphon.core.hosted.shell import KIND as HOSTED_SHELL
 from antiphon.core.hosted.shell import TYPE as SHELL
 from antiphon.core.hosted.shell import HostedShell, ShellDefinition
+from antiphon.core.hosted.web_search import KIND as WEB_SEARCH
 from antiphon.core.hosted.web_search import TYPES as WEB_SEARCH_TYPES
 from antiphon.core.hosted.web_search import WebSearch
-from antiphon.core.hosted.web_search_calls import KIND as WEB_SEARCH
 from antiphon.core.knowledge.help import HelpSetting
 from antiphon.core.knowledge.knowledge import KnownFacts
 from antiphon.core.recording.drawn_values import Drawn
-from antiphon.core.recording.received_pieces import ReceivedPieces
 from antiphon.core.recording.recording import (
     OF_COMPACTION,
     Call,
     Options,
+    ReceivedPieces,
     Recording,
 )
-from antiphon.core.toolbox.servers import Listing
+from antiphon.core.toolbox.mcp_servers import Listing
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import ApiError, EngineFailure
 from antiphon.wire.responses import Usage

@@ -7,7 +7,6 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import Struct, field, structs
 
-from antiphon.core.events.encode import frame_ends
 from antiphon.core.events.plain_deltas import AnyEvent, expand
 from antiphon.core.exchange.environment import Environment
 from antiphon.core.exchange.exchange import Exchange
@@ -21,7 +20,7 @@ from antiphon.core.exchange.steps import (
 )
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.protocols.responses.limits import NO_LIMITS
-from antiphon.core.protocols.responses.validation import body_to_request
+from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.recording.drawn_values import replaying_environment
 from antiphon.core.recording.recording import (
     ASKED,
@@ -29,6 +28,7 @@ from antiphon.core.recording.recording import (
     Recording,
     without_trace,
 )
+from antiphon.core.stream.frames import frame_ends
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import ApiError
 from antiphon.wire.chat import ChatRequest

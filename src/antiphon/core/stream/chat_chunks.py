@@ -6,7 +6,7 @@ The four shapes of reasoning are recognized in the stream itself: there is nothi
 from typing import Any
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from antiphon.core.events.deltas import (
     AnnotationsDelta,
@@ -20,12 +20,12 @@ from antiphon.core.events.deltas import (
     ThoughtEnded,
     UsageReport,
 )
-from antiphon.core.knowledge.failures import error_object_to_failure, failure_to_error
+from antiphon.core.knowledge.failures import PARSE_ERROR, error_object_to_failure, failure_to_error
 from antiphon.core.protocols.responses.limits import is_deeper
 from antiphon.core.stream.text_calls import CallFinder
 from antiphon.core.stream.think_tags import Continues, Start, ThinkTags
-from antiphon.errors import ApiError, EngineDisagrees
-from antiphon.wire import UNREADABLE, chat, responses
+from antiphon.errors import UNREADABLE, ApiError, EngineDisagrees, EngineError, EngineFailure
+from antiphon.wire import chat, responses
 
 _decode = msgspec.json.Decoder(chat.Chunk).decode
 
@@ -290,3 +290,35 @@ def _call_to_delta(index: int | None, id: str | None, function: chat.FunctionDel
     if isinstance(arguments, dict):
         arguments = msgspec.json.encode(arguments).decode()
     return CallDelta(index, id or None, function.name or None, arguments or "")
+
+
+# ---- What an engine's finish_reason means for the response -----------------------------------------------------------
+
+
+class Ending(Struct, frozen=True):
+    """A reason that is not listed is an ordinary end."""
+
+    incomplete: str | None = None
+    error: str | None = None
+
+
+COMPLETED = Ending()
+OUT_OF_TOKENS = "max_output_tokens"
+ENDINGS: dict[str, Ending] = {
+    "length": Ending(incomplete=OUT_OF_TOKENS),
+    "content_filter": Ending(incomplete="content_filter"),
+    # LMDeploy and SGLang.
+    "abort": Ending(error="The engine aborted the request."),
+    "error": Ending(error="The engine gave up in the middle of its answer."),
+    PARSE_ERROR: Ending(error="The engine could not read its model's tool call."),
+}
+
+
+def ending_of(reason: str | None) -> Ending:
+    return ENDINGS.get(reason or "", COMPLETED)
+
+
+def reason_to_error(reason: str | None) -> EngineError | None:
+    """The error that a finish_reason stands for, with the reason as its cause."""
+    message = ending_of(reason).error
+    return None if message is None else EngineError(message, failure=EngineFailure(500, reason or "", ""))

@@ -17,10 +17,11 @@ from antiphon.core.events.deltas import (
     ReasoningDelta,
     TextDelta,
 )
-from antiphon.core.events.encode import FRAME_START, FrameReader
 from antiphon.core.events.numbering import Numbering
-from antiphon.core.events.plain_deltas import FRAME_END, Continuation, FastPath
+from antiphon.core.events.plain_deltas import FastPath
 from antiphon.core.stream.chat_chunks import ChunkReader
+from antiphon.core.stream.fast_path import FRAME_END, Continuation
+from antiphon.core.stream.frames import FRAME_START, FrameReader
 from antiphon.core.stream.text_calls import CallFinder
 from antiphon.core.stream.think_tags import Start
 from antiphon.errors import ApiError

@@ -18,8 +18,7 @@ from antiphon.core.events.deltas import (
     Delta,
     TextDelta,
 )
-from antiphon.core.hosted.code_results import CodeFile
-from antiphon.core.stream.file_links import ContainerFile, FileLinks
+from antiphon.core.stream.file_links import CodeFile, ContainerFile, FileLinks
 from antiphon.core.stream.text_calls import CallFinder
 from antiphon.core.stream.text_calls.markdown import MarkdownWithTildes
 from antiphon.patterns import Pattern

@@ -4,7 +4,7 @@ The text is not changed. A target may be split over any pieces of the stream: on
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 from urllib.parse import quote
@@ -12,8 +12,23 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from antiphon.core.events.deltas import CitedDelta, TextDelta
-from antiphon.core.hosted.code_results import LINK
 from antiphon.patterns import Pattern
+
+# Where the files of a container are, as code sees them; and how the model links them.
+FOLDER = "/mnt/data/"
+LINK = f"sandbox:{FOLDER}"
+
+
+class CodeFile(Struct, frozen=True):
+    """A file of a container. `name`: its path below the folder."""
+
+    id: str
+    name: str
+
+
+# By the ids of containers.
+NO_FILES: Mapping[str, Sequence[CodeFile]] = {}
+
 
 # What continues a name: `plot.png` is not meant in `plot.png.bak`.
 _GOES_ON = Pattern(r"[\p{L}\p{N}_-]|\.[\p{L}\p{N}_-]")

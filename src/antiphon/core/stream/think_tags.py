@@ -13,19 +13,24 @@ from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
+from msgspec import UNSET
+
+from antiphon.core.checks.constraints import is_free_text
 from antiphon.core.events.deltas import (
     Delta,
     ReasoningDelta,
     TextDelta,
     ThoughtEnded,
 )
-from antiphon.core.events.plain_deltas import MOST_PIECES, Takes, join_from
-from antiphon.core.stream.thought_copy import ThoughtCopy
+from antiphon.core.events.plain_deltas import MOST_PIECES, join_from
+from antiphon.core.knowledge.dialect import Dialect
+from antiphon.core.stream.fast_path import Takes
+from antiphon.core.stream.text_calls.markdown import QUOTES
+from antiphon.core.stream.thought_copies import ThoughtCopy
+from antiphon.wire.chat import ChatRequest
 
 OPEN = "<think>"
 CLOSE = "</think>"
-# A tag directly after one of these is quoted, not used.
-QUOTES = "`\"'"
 
 
 class Start(Enum):
@@ -486,3 +491,17 @@ _STEPS: dict[State, Callable[[ThinkTags, list[Delta]], bool]] = {
     State.PROMPT: ThinkTags._prompt,
     State.FENCED: ThinkTags._fenced,
 }
+
+
+# ---- Where an answer begins: inside a thought that the template has opened, outside of one, or nobody knows ----------
+
+
+def thought_start(chat: ChatRequest, dialect: Dialect, *, is_seen: bool) -> Start:
+    """`is_seen`: somebody sees the answer while it is written."""
+    # A constrained answer, or one without thinking, does not begin inside a thought.
+    if chat.grammar is not UNSET and not is_free_text(chat, dialect):
+        return Start.NEVER
+    constrained = chat.response_format is not UNSET or not dialect.thinks or chat.reasoning_effort == "none"
+    if dialect.opens_thought and not constrained:
+        return Start.INSIDE if is_seen else Start.INSIDE_PATIENT
+    return Start.UNKNOWN if is_seen else Start.PATIENT

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from antiphon.core.toolbox.secrets import without_secrets
+from antiphon.core.toolbox.mcp_servers import without_secrets
 
 Tool = dict[str, Any]
 

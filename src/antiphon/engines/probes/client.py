@@ -17,20 +17,18 @@ from antiphon.core.events.deltas import (
     TextDelta,
     UsageReport,
 )
-from antiphon.core.events.encode import FrameReader
 from antiphon.core.knowledge.dialect import Lookup, Template
 from antiphon.core.knowledge.failures import UNPARSED, failure_to_error, http_answer_to_failure
 from antiphon.core.stream.chat_chunks import ChunkReader, cached_tokens_of
+from antiphon.core.stream.frames import FrameReader
 from antiphon.core.stream.think_tags import Start
 from antiphon.engines.bodies import read_document, read_error
 from antiphon.engines.detection import NO_SUCH_ROUTE, follow
 from antiphon.engines.probes.findings import Failed, NoAnswer, Unparsed
 from antiphon.engines.probes.questions import HELLO, LONG_MESSAGE, SHORT_MESSAGE
 from antiphon.engines.upstream import RETRIED, Engine, ours
-from antiphon.errors import ApiError, ContextLengthExceeded, EngineUnavailable, InvalidRequest
-from antiphon.quantities import counted
+from antiphon.errors import UNREADABLE, ApiError, ContextLengthExceeded, EngineUnavailable, InvalidRequest, counted
 from antiphon.transport import CLOSE_CONNECTION
-from antiphon.wire import UNREADABLE
 from antiphon.wire.chat import Chunk, DeltaChunk
 from antiphon.wire.responses import Usage
 

@@ -3,7 +3,7 @@
 from antiphon.engines.probes.client import Answer, ProbeClient, Rejection
 from antiphon.engines.probes.findings import Observation, Verdict
 from antiphon.engines.probes.questions import HELLO, IMAGE, WITHOUT_IMAGE
-from antiphon.quantities import counted
+from antiphon.errors import counted
 
 # The first prompt of Codex has about 10,000 tokens before the user has written anything.
 ENOUGH_FOR_CODEX = 16384

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.wire import UNREADABLE
+from antiphon.errors import UNREADABLE
 
 HELLO = [{"role": "user", "content": "Say hello."}]
 # Words that no template contains and no model writes by itself.

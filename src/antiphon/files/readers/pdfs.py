@@ -9,7 +9,7 @@ from io import BytesIO
 from typing import Any, BinaryIO
 
 from antiphon.core.checks.work import CheckOutcome
-from antiphon.extras import missing_extra
+from antiphon.errors import missing_extra
 from antiphon.files.readers.source import Problem
 
 MOST_IMAGES = 100

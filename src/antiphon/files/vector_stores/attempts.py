@@ -10,14 +10,13 @@ from msgspec import Struct
 from antiphon.errors import ApiError, NotFound, StoreUnavailable
 from antiphon.files.texts import UnreadableFile
 from antiphon.files.vector_stores.chunking import chunks
-from antiphon.files.vector_stores.interfaces import Files, Index, Texts
-from antiphon.files.vector_stores.limits import VectorStoreLimits
+from antiphon.files.vector_stores.interfaces import Files, Index, Texts, VectorStoreLimits
 from antiphon.logs import log
-from antiphon.store.file_store import FileStore
 from antiphon.store.files import indexing
 from antiphon.store.files.records import FileRecord, IndexingJob
 from antiphon.store.files.vector_store_files import NO_ROOM
 from antiphon.store.files.vector_stores import Room, owner_of
+from antiphon.store.protocol import FileStore
 from antiphon.store.sql.operations import Operation
 
 NOT_READ = "The file could not be read: {reason}."

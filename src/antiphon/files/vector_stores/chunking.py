@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Protocol
 
-from antiphon.core.prompt.prompt_length import CHARACTERS_PER_TOKEN
+from antiphon.core.prompt.truncation import CHARACTERS_PER_TOKEN
 
 
 class Chunking(Protocol):

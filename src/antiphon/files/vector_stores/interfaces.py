@@ -5,8 +5,11 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol
 
+from msgspec import Struct
+
 from antiphon.files.vector_stores.search.found import Found, Wanted
 from antiphon.store.files.records import FileRecord
+from antiphon.store.files.vector_stores import Room
 
 
 class Files(Protocol):
@@ -40,3 +43,22 @@ class Index(Protocol):
     async def remove_store(self, store: str) -> None: ...
 
     async def search(self, stores: Sequence[str], queries: Sequence[str], wanted: Wanted) -> list[Found]: ...
+
+
+# ---- How much vector stores may have ---------------------------------------------------------------------------------
+
+
+class VectorStoreLimits(Struct, frozen=True):
+    # Of one owner.
+    stores: int = 1_000
+    # In one store.
+    files: int = 10_000
+    # That one store remembers.
+    batches: int = 1_000
+    # Of the texts of all chunks of one owner, and of everybody, in bytes. None: no limit but that of everybody.
+    key_bytes: int | None = None
+    bytes: int = 10 * 1024**3
+
+    @property
+    def room(self) -> Room:
+        return Room(self.key_bytes, self.bytes)

@@ -9,8 +9,7 @@ from msgspec import UNSET, structs
 
 from antiphon.core.hosted.attribute_filters import Filter, matches, read_filter
 from antiphon.errors import InvalidRequest
-from antiphon.files.vector_stores.interfaces import Files, Index
-from antiphon.files.vector_stores.limits import VectorStoreLimits
+from antiphon.files.vector_stores.interfaces import Files, Index, VectorStoreLimits
 from antiphon.files.vector_stores.objects import (
     files_not_found,
     has_expired,
@@ -25,13 +24,13 @@ from antiphon.files.vector_stores.search.found import (
     SearchRow,
     Wanted,
 )
-from antiphon.store.file_store import FileStore
 from antiphon.store.files import vector_store_files as file_operations
 from antiphon.store.files import vector_stores as operations
 from antiphon.store.files.records import AddedFile, VectorStoreRecord
 from antiphon.store.files.vector_store_files import Addition
 from antiphon.store.files.vector_stores import Counted, expiry
-from antiphon.store.sql.listed_rows import RowPage
+from antiphon.store.protocol import FileStore
+from antiphon.store.sql.listings import RowPage
 from antiphon.store.sql.operations import Operation
 from antiphon.wire.vector_stores import CreateVectorStore, UpdateVectorStore, VectorStore
 

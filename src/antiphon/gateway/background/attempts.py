@@ -1,6 +1,7 @@
 """One attempt at a background response, from its claim to its end."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -9,23 +10,51 @@ from msgspec import Struct
 
 from antiphon.core.events.lifecycle import failed_response_events
 from antiphon.core.protocols.responses.limits import NO_LIMITS
-from antiphon.core.protocols.responses.validation import body_to_request
-from antiphon.errors import ApiError, Cancelled, Conflict, EngineError, EngineUnavailable, InvalidRequest, StoreUnavailable
+from antiphon.core.protocols.responses.read import body_to_request
+from antiphon.errors import (
+    UNREADABLE,
+    ApiError,
+    Cancelled,
+    Conflict,
+    EngineError,
+    EngineUnavailable,
+    InvalidRequest,
+    StoreUnavailable,
+    counted,
+)
 from antiphon.gateway.background.journal import Journal, Lost
-from antiphon.gateway.background.places import WorkerPlace
-from antiphon.gateway.limits.large_requests import LARGE_BODY, run_aside
-from antiphon.gateway.runs.gateway import Gateway
+from antiphon.gateway.limits.threads import LARGE_BODY, run_aside
+from antiphon.gateway.runs.gateway import Gateway, ReadRequest
 from antiphon.gateway.runs.observers import Arrival
-from antiphon.gateway.runs.read_request import ReadRequest
 from antiphon.gateway.runs.run import ResponseRun
-from antiphon.gateway.runs.run_summary import run_summary
+from antiphon.gateway.runs.status import run_summary
 from antiphon.gateway.state.record_format import record_to_response
-from antiphon.gateway.state.sealed_requests import from_stored_request
+from antiphon.gateway.state.seal import from_stored_request
 from antiphon.logs import log
-from antiphon.quantities import counted
 from antiphon.store.records import Job
-from antiphon.wire import UNREADABLE
 from antiphon.wire.responses import CreateResponse, Response
+
+# ---- Places at the engines: so many background responses run at once. One that waits for something else leaves its place ----
+
+
+class WorkerPlace:
+    """Taken from the start. To take it again after leaving it means to queue."""
+
+    def __init__(self, places: asyncio.Semaphore, when_left: Callable[[], None]) -> None:
+        self._places = places
+        self._when_left = when_left
+        self.taken = True
+
+    async def take(self) -> None:
+        await self._places.acquire()
+        self.taken = True
+
+    def leave(self) -> None:
+        if self.taken:
+            self.taken = False
+            self._places.release()
+            self._when_left()
+
 
 # Seconds after which a locked conversation, or an engine that is away, is tried again.
 RETRY_INTERVAL = 0.5

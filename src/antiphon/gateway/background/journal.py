@@ -10,7 +10,7 @@ from antiphon.core.events.encode import SseEncoder, long_frame
 from antiphon.core.events.plain_deltas import AnyEvent, PlainDelta
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.errors import StoreUnavailable
-from antiphon.gateway.limits.large_requests import LARGE_BODY, run_aside
+from antiphon.gateway.limits.threads import LARGE_BODY, run_aside
 from antiphon.gateway.state.owners import Owners
 from antiphon.gateway.state.record_format import (
     Item,

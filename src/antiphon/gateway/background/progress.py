@@ -9,11 +9,10 @@ from typing import NamedTuple
 from msgspec import structs
 
 from antiphon.core.events.lifecycle import output_text
-from antiphon.core.events.output_so_far import TYPES, OutputSoFar
-from antiphon.core.events.stored_events import frame_to_event, frame_type
+from antiphon.core.events.stored import TYPES, OutputSoFar, frame_to_event, frame_type
 from antiphon.errors import NotFound
 from antiphon.gateway.background.followers import long_event, read_again
-from antiphon.gateway.limits.large_requests import LARGE_BODY, run_aside
+from antiphon.gateway.limits.threads import LARGE_BODY, run_aside
 from antiphon.gateway.state.record_format import record_to_response
 from antiphon.store.protocol import Store
 from antiphon.store.records import UNFINISHED, Progress, Record

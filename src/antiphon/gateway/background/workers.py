@@ -9,10 +9,10 @@ from antiphon.errors import ApiError, EngineUnavailable, StoreUnavailable
 from antiphon.gateway.background.attempts import (
     Attempt,
     BackgroundOptions,
+    WorkerPlace,
     job_to_arrival,
     read_request,
 )
-from antiphon.gateway.background.places import WorkerPlace
 from antiphon.gateway.runs.gateway import SHUTTING_DOWN, Gateway
 from antiphon.ids import new_id
 from antiphon.logs import log

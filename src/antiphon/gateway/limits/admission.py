@@ -14,11 +14,10 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct
 
 from antiphon.engines.upstream import Engine
-from antiphon.errors import EngineBusy, RateLimited
+from antiphon.errors import EngineBusy, RateLimited, counted
 from antiphon.gateway.limits.fair_queue import FairQueue, QueueFull
-from antiphon.gateway.limits.large_requests import THREADS
 from antiphon.gateway.limits.request_rates import RateState, RequestRates
-from antiphon.quantities import counted
+from antiphon.gateway.limits.threads import THREADS
 
 TOO_MANY = "This key may run {most} at once, and no more. Try again when one has ended, in about {wait} s."
 BUSY = "The engine at {root} is busy. Try again in about {wait} s."

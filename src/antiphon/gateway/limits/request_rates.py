@@ -7,8 +7,7 @@ is kept of an owner is one number: the time at which nothing of its minute is us
 import math
 from typing import NamedTuple
 
-from antiphon.errors import RateLimited
-from antiphon.quantities import counted
+from antiphon.errors import RateLimited, counted
 
 MINUTE = 60.0
 # Times are sums of fractions. What is smaller than this is an error of rounding, in seconds.

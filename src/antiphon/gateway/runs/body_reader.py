@@ -7,7 +7,7 @@ from typing import Any
 from antiphon.core.items.answer_reader import AnswerReader
 from antiphon.engines.upstream import Reply
 from antiphon.errors import ApiError
-from antiphon.gateway.limits.large_answers import LARGE_PIECE, Backlog
+from antiphon.gateway.limits.threads import LARGE_PIECE, Backlog
 from antiphon.gateway.runs.checks import AnswerChecks
 from antiphon.gateway.runs.exchange_calls import ExchangeCalls
 from antiphon.gateway.runs.observers import RunObservers

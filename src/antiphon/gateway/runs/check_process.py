@@ -14,11 +14,40 @@ from typing import BinaryIO
 import msgspec
 
 from antiphon.core.checks.work import (
+    NO_FILES,
     CheckOutcome,
     CheckWork,
+    DocumentWork,
     FileWork,
-    run_check,
+    Grammar,
+    GrammarWork,
+    PageWork,
+    SchemaWork,
+    StoredFileWork,
 )
+
+
+def run_check(work: CheckWork) -> CheckOutcome:
+    """Runs the work in place. There is no limit to the time that something of a client may take."""
+    # Imported here: the libraries are large, and a process that hands the work on never needs them.
+    from antiphon.core.checks import grammars, schemas
+    from antiphon.files.readers import file_texts
+    from antiphon.tools.web_search import page_text as web_pages
+
+    if isinstance(work, SchemaWork):
+        return schemas.check(work.schema, work.text, repair=work.repair)
+    if isinstance(work, GrammarWork):
+        return grammars.check(work.grammar, work.arguments)
+    if isinstance(work, DocumentWork):
+        return file_texts.read_for_model(work.document)
+    if isinstance(work, FileWork | StoredFileWork):
+        return NO_FILES
+    if isinstance(work, PageWork):
+        return (web_pages.read if work.is_html else web_pages.read_plain)(work.page, work.charset)
+    if isinstance(work.definition, Grammar):
+        return grammars.check_definition(work.definition)
+    return CheckOutcome(complaint=schemas.complaint_about(work.definition))
+
 
 # Each message is preceded by its size.
 SIZE_BYTES = 4

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from antiphon.core.checks.work import CheckOutcome, CheckWork, StoredFileWork
 from antiphon.files.file_inputs import FileInputs
 from antiphon.gateway.runs.checker import Checker
-from antiphon.gateway.runs.deadlines import Deadlines
+from antiphon.gateway.runs.timers import Deadlines
 from antiphon.gateway.runs.watch import EngineWatches, Timeouts
 from antiphon.tools.runner import ToolRunner
 from antiphon.transport.write_batch import WriteBatch

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.core.exchange.exchange import Exchange
-from antiphon.gateway.limits.large_requests import run_aside
+from antiphon.gateway.limits.threads import run_aside
 
 
 class ExchangeCalls:

@@ -15,8 +15,8 @@ from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.knowledge.model_names import ModelChoice
 from antiphon.core.protocols.client_protocol import PROTOCOLS, RESPONSES, ClientProtocol
-from antiphon.core.protocols.responses.background_requests import asks_for_background
 from antiphon.core.protocols.responses.fields import request_to_items
+from antiphon.core.protocols.responses.read import asks_for_background, unknown_notices
 from antiphon.core.recording.recording import Recording
 from antiphon.core.toolbox.tools import Tool
 from antiphon.engines.affinity import affinity_key
@@ -24,13 +24,13 @@ from antiphon.engines.pool import Pool
 from antiphon.engines.upstream import Engine
 from antiphon.errors import ApiError, EngineUnavailable, InvalidRequest
 from antiphon.gateway.limits.admission import Admission, OwnerPlace
-from antiphon.gateway.limits.large_requests import (
+from antiphon.gateway.limits.threads import (
     LARGE_BODY,
+    LARGE_HISTORY,
     LARGE_TO_SKIP,
     is_large,
     run_aside,
 )
-from antiphon.gateway.runs.deadlines import in_time
 from antiphon.gateway.runs.equipment import Equipment
 from antiphon.gateway.runs.observers import (
     NO_HEADERS,
@@ -40,20 +40,40 @@ from antiphon.gateway.runs.observers import (
     make_observers,
     tell,
 )
-from antiphon.gateway.runs.read_request import ReadRequest
 from antiphon.gateway.runs.run import ResponseRun
-from antiphon.gateway.runs.tool_forms import form_of
+from antiphon.gateway.runs.timers import in_time
+from antiphon.gateway.runs.tool_calls import form_of
 from antiphon.gateway.state.owners import Owners
 from antiphon.gateway.state.recent_histories import RecentHistories
 from antiphon.gateway.state.recorder import ResponseRecorder
-from antiphon.gateway.state.sealed_requests import to_stored_request
+from antiphon.gateway.state.seal import to_stored_request
 from antiphon.ids import new_id
-from antiphon.sealed_text import Sealer
+from antiphon.sealing import Sealer
 from antiphon.store.protocol import Store
 from antiphon.store.records import Record
-from antiphon.tools.tool_checks import check_tools
-from antiphon.tools.tool_containers import container_files, tool_containers
+from antiphon.tools.runner import check_tools, container_files, tool_containers
 from antiphon.wire.responses import CreateResponse
+
+# ---- A request as it was read ----------------------------------------------------------------------------------------
+
+
+class ReadRequest(NamedTuple):
+    """With the names of the fields that are not part of the API."""
+
+    request: CreateResponse
+    unknown: Sequence[str]
+    arrival: Arrival
+    # The body is a request of the Responses API, not of another protocol.
+    is_plain: bool = True
+
+    def is_large(self, history: Sequence[object]) -> bool:
+        own = 1 if isinstance(self.request.input, str) else len(self.request.input or ())
+        return len(self.arrival.body) >= LARGE_BODY or len(history) + own >= LARGE_HISTORY
+
+    @property
+    def notices(self) -> list[str]:
+        return unknown_notices(self.unknown)
+
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ from antiphon.errors import EngineError
 from antiphon.gateway.limits.admission import Seat
 from antiphon.gateway.runs.gateway import Gateway
 from antiphon.gateway.runs.observers import arrive
+from antiphon.gateway.runs.outbox import NoSink
 from antiphon.gateway.runs.run import ResponseRun
-from antiphon.gateway.runs.sinks import NoSink
 from antiphon.gateway.state.recorder import NoRecorder
 
 

@@ -4,10 +4,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.core.exchange.steps import AskReason, ToolCall
+from antiphon.core.protocols.client_protocol import Channel
 from antiphon.core.recording.recording import Recording
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import ApiError
@@ -16,7 +17,6 @@ from antiphon.wire import events
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import CreateResponse, Response
 
-Channel = Literal["http", "websocket", "background", "compact"]
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 

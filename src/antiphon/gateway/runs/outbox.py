@@ -2,12 +2,120 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Protocol
 
-from antiphon.core.events.plain_deltas import AnyEvent
-from antiphon.gateway.runs.engine_flow import EngineFlow
+from antiphon.core.events.encode import Encoder, MessageEncoder, to_json
+from antiphon.core.events.plain_deltas import AnyEvent, DeltaTemplate, PlainDelta
+from antiphon.engines.upstream import Reply
 from antiphon.gateway.runs.exchange_calls import ExchangeCalls
 from antiphon.gateway.runs.observers import RunObservers
-from antiphon.gateway.runs.sinks import NoSink, Sink
+
+# ---- Whether the engine may send: not while its client has to read, and not while a thread has to. Each of them pauses it ----
+
+
+class EngineFlow:
+    """Every `pause()` is followed by one `resume()`. They count for whichever answer is being read."""
+
+    __slots__ = ("_pauses", "_reply")
+
+    def __init__(self) -> None:
+        self._reply: Reply | None = None
+        self._pauses = 0
+
+    @property
+    def is_paused(self) -> bool:
+        return self._pauses > 0
+
+    def begin(self, reply: Reply) -> None:
+        """This answer is read from now on."""
+        self._reply = reply
+        if self._pauses:
+            reply.pause()
+
+    def end(self) -> None:
+        """The rest of the answer does not go to the client, so nobody has to wait for it."""
+        reply, self._reply = self._reply, None
+        if reply is not None and self._pauses:
+            reply.resume()
+
+    def pause(self) -> None:
+        self._pauses += 1
+        if self._reply is not None:
+            self._reply.pause()
+
+    def resume(self) -> None:
+        self._pauses -= 1
+        if self._reply is not None and not self._pauses:
+            self._reply.resume()
+
+
+# ---- Where the events of a response go -------------------------------------------------------------------------------
+
+
+class Sink(Protocol):
+    def write(self, events: Sequence[AnyEvent], *, last: bool = False) -> bool:
+        """At least one event. `last`: the terminal event is among them. True: more has been written than the client reads,
+        and the engine should pause until `drain()` returns.
+        """
+
+    async def drain(self) -> None: ...
+
+
+class NoSink:
+    """For an answer that is not streamed: only the response counts, and no event is encoded."""
+
+    def write(self, events: Sequence[AnyEvent], *, last: bool = False) -> bool:
+        return False
+
+    async def drain(self) -> None: ...
+
+
+class ByteStream(Protocol):
+    """The client's side of a connection, as the transport offers it."""
+
+    def write(self, events: Sequence[bytes], *, last: bool = False) -> bool: ...
+    def write_event(self, event: bytes) -> bool: ...
+    async def drain(self) -> None: ...
+
+
+class EncodedSink:
+    """Events to a client, encoded as its protocol has them."""
+
+    __slots__ = ("_encoder", "_head", "_stream", "_tail", "_template")
+
+    def __init__(self, stream: ByteStream, encoder: Encoder) -> None:
+        self._stream = stream
+        self._encoder = encoder
+        # The template of the last delta, as the encoder has it.
+        self._template: DeltaTemplate | None = None
+        self._head = self._tail = b""
+
+    def write(self, events: Sequence[AnyEvent], *, last: bool = False) -> bool:
+        if len(events) > 1 or last:
+            return self._write_all(events, last=last)
+        event = events[0]
+        if type(event) is PlainDelta and event.template is self._template:
+            # What the encoder would do, without visiting it.
+            return self._stream.write_event(self._head + to_json(event.delta) + self._tail % event.sequence_number)
+        return self._write_other(event)
+
+    def _write_other(self, event: AnyEvent) -> bool:
+        encoder = self._encoder
+        data = encoder.encode(event)
+        if isinstance(encoder, MessageEncoder):
+            self._template, self._head, self._tail = encoder.template, encoder.head, encoder.tail
+        return self._stream.write_event(data) if data else False
+
+    def _write_all(self, events: Sequence[AnyEvent], *, last: bool) -> bool:
+        # A protocol need not have a form for every event.
+        encode = self._encoder.encode
+        encoded = [data for event in events if (data := encode(event))]
+        if last:
+            encoded += self._encoder.end
+        return self._stream.write(encoded, last=last) if encoded else False
+
+    async def drain(self) -> None:
+        await self._stream.drain()
 
 
 class Outbox:

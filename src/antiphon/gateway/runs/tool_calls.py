@@ -2,16 +2,62 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, cast
 
 from antiphon.core.exchange.steps import ToolCall
+from antiphon.core.protocols.responses.fields import request_to_items
+from antiphon.core.toolbox.mcp_servers import Listing, McpListError, McpServer
 from antiphon.core.toolbox.tools import ToolResult
-from antiphon.gateway.runs.earlier_calls import EarlierCalls
+from antiphon.engines.affinity import conversation_key
+from antiphon.engines.upstream import Engine
+from antiphon.errors import counted
 from antiphon.gateway.runs.observers import RunObservers
 from antiphon.gateway.state.recorder import NoRecorder, ResponseRecorder
 from antiphon.logs import log
-from antiphon.quantities import counted
+from antiphon.partial_json import canonical_arguments, object_arguments
 from antiphon.tools.runner import ToolContext, ToolRunner
+from antiphon.wire.responses import CreateResponse
+
+# ---- Calls that an earlier attempt at the same response had begun, and that must not be made a second time unnoticed ----
+# A gateway that dies leaves a background response that another one begins again. Calls whose tool has an effect of its own
+# may have had it already. The model is asked anew, and may word the same call in another way: so each earlier call stands
+# against one call of its tool, and against every equal one.
+
+MAY_HAVE_RUN = (
+    "This call was not run. The work on this answer was interrupted before, when a call of the same tool had begun, with the "
+    "arguments {arguments}. It may have run already. Find out whether it did, if you can, or say so in your answer."
+)
+NOTICE = "a call of {name} was not run: before the gateway was restarted such a call had begun, and it may have run already"
+
+
+class EarlierCalls:
+    def __init__(self, begun: Iterable[ToolCall] = ()) -> None:
+        # Each once: one may have been noted twice.
+        self._begun = list(dict.fromkeys(begun))
+        # Those that no call of this attempt has stood for.
+        self._unmatched = list(self._begun)
+
+    def refusal_of(self, call: ToolCall) -> ToolResult | None:
+        """What the model is told in place of a result; None: the call may be run."""
+        tool = _tool(call)
+        same = next((each for each in self._begun if _tool(each) == tool and _action(each) == _action(call)), None)
+        found = same or next((each for each in self._unmatched if _tool(each) == tool), None)
+        if found is None:
+            return None
+        if found in self._unmatched:
+            self._unmatched.remove(found)
+        words = MAY_HAVE_RUN.format(arguments=found.arguments)
+        return ToolResult(words, failed=True, notice=NOTICE.format(name=call.name))
+
+
+def _tool(call: ToolCall) -> tuple[str, str | None, str]:
+    return call.kind, call.namespace, call.name
+
+
+def _action(call: ToolCall) -> bytes:
+    return canonical_arguments(object_arguments(call.arguments))
+
 
 # Seconds that tools which were stopped may take to end. What takes longer is left to itself.
 STOPPING_TIME = 5.0
@@ -103,3 +149,69 @@ class ToolCalls:
 def _is_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+# ---- Whether a conversation is to keep its tools in words, because it began so ---------------------------------------
+
+
+class ToolForm(NamedTuple):
+    # The key of the conversation; None: nobody will ask for it.
+    conversation: str | None = None
+    # The numbers of the engines for which its tools are in words.
+    in_words: tuple[int, ...] = ()
+
+
+# Of nearly every request.
+NO_FORM = ToolForm()
+
+
+def form_of(
+    engines: Sequence[Engine], model: str | None, request: CreateResponse, history: Sequence[Mapping[str, Any]], owner: str
+) -> ToolForm:
+    """`engines`: those that may be asked, for this model, or for the first of each if it is None."""
+    for engine in engines:
+        if engine.knowledge.has_two_forms:
+            break
+    else:
+        return NO_FORM
+    known = [(engine.knowledge, model or engine.knowledge.default_model) for engine in engines]
+    conversation = conversation_key(request, history, owner)
+    if not _is_continued([*history, *request_to_items(request)]):
+        # Another one that began with the same words.
+        for knowledge, name in known:
+            knowledge.forms.forget(name, conversation)
+        return ToolForm(conversation)
+    kept = (at for at, (knowledge, name) in enumerate(known) if knowledge.forms.is_in_words(name, conversation))
+    return ToolForm(conversation, tuple(kept))
+
+
+def _is_continued(items: Sequence[Mapping[str, Any]]) -> bool:
+    """There is something of the model in it."""
+    return any(item.get("role") == "assistant" or item.get("type", "message") != "message" for item in items)
+
+
+# ---- Lists of the tools of MCP servers -------------------------------------------------------------------------------
+
+
+class ListsTools(Protocol):
+    """What the runner of MCP tools does besides running them."""
+
+    async def list_tools(self, server: McpServer, context: ToolContext) -> Listing: ...
+
+
+async def list_servers(
+    servers: Sequence[McpServer], tools: Mapping[str, ToolRunner], context: ToolContext
+) -> dict[str, Listing]:
+    """All at once, by their labels."""
+    runner = cast(ListsTools, tools["mcp"])
+    async with asyncio.TaskGroup() as group:
+        tasks = {server.label: group.create_task(_listing_of(server, runner, context)) for server in servers}
+    return {label: task.result() for label, task in tasks.items()}
+
+
+async def _listing_of(server: McpServer, runner: ListsTools, context: ToolContext) -> Listing:
+    try:
+        return await runner.list_tools(server, context)
+    except Exception as failed:
+        log("listing_failed", level=logging.WARNING, exc_info=failed, label=server.label, response_id=context.response_id)
+        return Listing(error=McpListError(f"Its tools could not be listed: {failed}"))

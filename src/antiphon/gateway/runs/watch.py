@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from antiphon.gateway.runs.shared_timer import SharedTimer
+from antiphon.gateway.runs.timers import SharedTimer
 
 
 class Timeouts(Struct, frozen=True):

@@ -13,7 +13,7 @@ from antiphon.core.protocols.responses.references import is_reference, stands_fo
 from antiphon.errors import InvalidRequest, NotFound, quoted
 from antiphon.files.file_inputs import NOT_THERE
 from antiphon.files.library import FileLibrary
-from antiphon.gateway.limits.large_requests import LARGE_BODY, LARGE_HISTORY, run_aside
+from antiphon.gateway.limits.threads import LARGE_BODY, LARGE_HISTORY, run_aside
 from antiphon.gateway.state.record_format import (
     Item,
     decode_found,

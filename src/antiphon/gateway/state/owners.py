@@ -1,12 +1,14 @@
 """Keys that get a name: what they stored without one is given to the name."""
 
 import asyncio
+import hmac
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
 from antiphon.errors import StoreUnavailable
+from antiphon.ids import hash_of_key
 from antiphon.logs import log
 from antiphon.store.protocol import Store
 
@@ -135,3 +137,27 @@ class Owners:
         for move in self.moving_too:
             moved += await move(earlier, owner)
         return moved
+
+
+# ---- The keys that clients may send, and whose each one is. Only hashes are kept -------------------------------------
+
+
+class Keyring:
+    """By the hash of each key, its owner. Empty: no key is needed."""
+
+    def __init__(self, owners: Mapping[str, str]) -> None:
+        self.replace(owners)
+
+    def replace(self, owners: Mapping[str, str]) -> None:
+        """From the next request on."""
+        self._owners = [(hash.encode(), owner) for hash, owner in owners.items()]
+
+    def __bool__(self) -> bool:
+        return bool(self._owners)
+
+    def owner_of(self, key: bytes) -> str | None:
+        """None: the key is unknown."""
+        given = hash_of_key(key).encode()
+        # Every key is compared, and each in constant time.
+        found = [owner for hash, owner in self._owners if hmac.compare_digest(given, hash)]
+        return found[0] if found else None

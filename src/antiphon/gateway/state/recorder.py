@@ -14,7 +14,7 @@ from antiphon.core.prompt.stored_form import items_to_stored_form
 from antiphon.core.protocols.responses.fields import conversation_of
 from antiphon.core.protocols.responses.references import resolved, unresolved, whole_items
 from antiphon.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable, quoted
-from antiphon.gateway.limits.large_requests import LARGE_BODY, LARGE_HISTORY, run_aside
+from antiphon.gateway.limits.threads import LARGE_BODY, LARGE_HISTORY, run_aside
 from antiphon.gateway.state.owners import Owners
 from antiphon.gateway.state.recent_histories import RecentHistories
 from antiphon.gateway.state.record_format import (

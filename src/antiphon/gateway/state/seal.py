@@ -11,10 +11,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from antiphon.sealed_text import OWNED_PREFIX, PREFIX, Sealer
+from antiphon.sealing import OWNED_PREFIX, PREFIX, Sealer
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from antiphon.core.toolbox.mcp_servers import has_secrets
+from antiphon.errors import ApiError
+from antiphon.wire.responses import CreateResponse
 
 NONCE_BYTES = 12
 KEY_FILE = "seal.key"
@@ -91,3 +94,22 @@ def _decrypt(cipher: "AESGCM", encoded: str, associated: Sequence[bytes]) -> str
         with suppress(ValueError, InvalidTag):
             return cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], each).decode()
     return None
+
+
+# ---- The request of a background response as it waits in the store: sealed, if it has secrets of its tools -----------
+
+# A body is a JSON object, and begins with a brace, or with white space.
+MARK = b"sealed:"
+
+
+def to_stored_request(body: bytes, request: CreateResponse, sealer: Sealer) -> bytes:
+    return MARK + sealer.seal(body.decode("utf-8", "replace")).encode() if has_secrets(request) else body
+
+
+def from_stored_request(stored: bytes, sealer: Sealer) -> bytes:
+    if not stored.startswith(MARK):
+        return stored
+    body = sealer.open(stored.removeprefix(MARK).decode("utf-8", "replace"))
+    if body is None:
+        raise ApiError("The stored request cannot be read: it was sealed with another key.", code="stored_request_unreadable")
+    return body.encode()

@@ -8,11 +8,10 @@ from typing import ParamSpec, Protocol, TypeVar
 
 from msgspec import Struct
 
-from antiphon.errors import InvalidRequest, StoreUnavailable, quoted
-from antiphon.quantities import counted
+from antiphon.errors import InvalidRequest, StoreUnavailable, counted, quoted
 from antiphon.sandbox.containers.container import Container, ContainerFile, Source
 from antiphon.sandbox.containers.folder import clean_name, free_name
-from antiphon.sandbox.limits import MOST_FILES, SandboxLimits
+from antiphon.sandbox.runs import MOST_FILES, SandboxLimits
 from antiphon.store.files.records import FileRecord
 
 P = ParamSpec("P")

@@ -19,7 +19,7 @@ from antiphon.sandbox.containers.folder import ContainerFolder, free_name
 from antiphon.sandbox.containers.gateway_folders import make_own_folder, remove_leftovers
 from antiphon.sandbox.containers.kernels import Kernel, Kernels
 from antiphon.sandbox.folder import remove_folder
-from antiphon.sandbox.results import KernelRun, ShellRun
+from antiphon.sandbox.runs import KernelRun, ShellRun
 
 # Seconds between two looks for containers that have been idle too long.
 SWEEP_INTERVAL = 15.0

@@ -19,7 +19,7 @@ from antiphon.sandbox.folder import (
     usage,
     write_file,
 )
-from antiphon.sandbox.limits import KEEP_FREE, SandboxLimits
+from antiphon.sandbox.runs import KEEP_FREE, SandboxLimits
 
 PIECE = 256 * 1024
 ALMOST_FULL = "The disk of this machine is almost full"

@@ -6,11 +6,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from itertools import count
 
-from antiphon.core.prompt.images import may_have_images, without_images
+from antiphon.core.prompt.documents import may_have_images, without_images
 from antiphon.core.recording.drawn_values import OVERHEAD
 from antiphon.core.recording.prompt_changes import to_print
 from antiphon.core.recording.recording import Recording
-from antiphon.core.toolbox.secrets import SECRETS, body_without_secrets
+from antiphon.core.toolbox.mcp_servers import SECRETS, body_without_secrets
 from antiphon.errors import ApiError, InvalidRequest
 from antiphon.gateway.runs.observers import Arrival, Observer, Receiver
 from antiphon.server.inspector.rows import Row, RowError

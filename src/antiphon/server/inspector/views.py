@@ -26,11 +26,9 @@ from antiphon.core.recording.rerun import (
     ToolRun,
     run_again,
 )
-from antiphon.errors import ApiError, shortened
-from antiphon.quantities import counted
-from antiphon.server.inspector.opened_seals import HIDDEN, without_seals
+from antiphon.errors import ApiError, counted, shortened
 from antiphon.server.inspector.recordings import RecordedRequest, to_outcome
-from antiphon.server.inspector.redaction import redacted
+from antiphon.server.inspector.redaction import HIDDEN, redacted, without_seals
 from antiphon.server.inspector.rows import Row, hide
 
 Json = dict[str, Any]

@@ -8,8 +8,7 @@ from antiphon.core.exchange.steps import AskReason, ToolCall
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import ApiError
 from antiphon.gateway.runs.observers import Arrival, Observer
-from antiphon.server.metrics.instruments import Instruments
-from antiphon.server.metrics.label_values import NONE, ModelValues, owner_to_label
+from antiphon.server.metrics.instruments import NONE, Instruments, ModelValues, owner_to_label
 from antiphon.server.metrics.series import Amount
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import CreateResponse, Response, Usage

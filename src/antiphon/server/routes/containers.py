@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 
 from antiphon.core.hosted.code_interpreter import check_container
-from antiphon.core.hosted.code_results import FOLDER
+from antiphon.core.stream.file_links import FOLDER
 from antiphon.errors import InvalidRequest, NotFound, quoted
 from antiphon.sandbox.containers.container import Container, ContainerFile
 from antiphon.sandbox.containers.container_files import NO_SUCH_FILE

@@ -8,7 +8,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from antiphon.core.protocols.responses.limits import RequestLimits, check_items
-from antiphon.gateway.limits.large_requests import LARGE_BODY, freed_aside, run_aside
+from antiphon.gateway.limits.threads import LARGE_BODY, freed_aside, run_aside
 from antiphon.gateway.state.record_format import stored_to_items
 from antiphon.server.answers import notice_header, to_json
 from antiphon.server.app_keys import CONVERSATIONS

@@ -8,12 +8,12 @@ from urllib.parse import quote
 from aiohttp import web
 from msgspec import Meta, Struct
 
-from antiphon.core.protocols.responses.validation import convert_strings
+from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.errors import InvalidRequest, NotFound, quoted
 from antiphon.files.library import FileLibrary, Upload
+from antiphon.ids import ADMIN
 from antiphon.server.answers import notice_header, to_json
 from antiphon.server.app_keys import FILES
-from antiphon.server.keyring import ADMIN
 from antiphon.server.multipart import FormPart, form_parts
 from antiphon.server.request_state import OWNER
 from antiphon.store.files.records import NEVER, FileRecord

@@ -11,11 +11,12 @@ from aiohttp import web
 from msgspec import Meta, Struct
 
 from antiphon.core.events.encode import to_frame
-from antiphon.core.protocols.responses.validation import convert_strings
+from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.core.recording.file import recording_to_file
 from antiphon.errors import Forbidden, NotFound, Unauthorized
 from antiphon.gateway.limits.view_turns import ViewTurns, run_in_view_thread
 from antiphon.gateway.state.owners import shown_owner
+from antiphon.ids import ADMIN
 from antiphon.server.answers import to_json
 from antiphon.server.app_keys import GATEWAY, KEYRING
 from antiphon.server.every_request import Handler
@@ -25,15 +26,14 @@ from antiphon.server.inspector.recordings import RecordedRequest, Recordings
 from antiphon.server.inspector.rows import Row
 from antiphon.server.inspector.viewers import Viewer
 from antiphon.server.inspector.views import Opened, to_view
-from antiphon.server.keyring import ADMIN
-from antiphon.server.merged_lists import (
+from antiphon.server.request_state import OWNER, owner_of_key
+from antiphon.server.siblings import (
+    SIBLINGS,
     added_up,
     merge_newest,
     sibling_frames,
     to_plain,
 )
-from antiphon.server.request_state import OWNER, owner_of_key
-from antiphon.server.siblings import SIBLINGS
 
 INSPECTOR = web.AppKey("inspector", Inspector)
 # It shows nothing while no key is set: other machines can reach it.

@@ -8,16 +8,16 @@ from aiohttp import web
 
 from antiphon import __version__
 from antiphon.errors import Forbidden, NotFound, StoreUnavailable, Unauthorized
+from antiphon.gateway.state.owners import Keyring
+from antiphon.ids import ADMIN
 from antiphon.server.app_keys import GATEWAY, KEYRING
-from antiphon.server.keyring import ADMIN, Keyring
-from antiphon.server.metrics.instruments import Instruments
-from antiphon.server.metrics.label_values import OTHER
-from antiphon.server.metrics.merging import merge
+from antiphon.server.metrics.exposition import merge
+from antiphon.server.metrics.instruments import OTHER, Instruments
 from antiphon.server.metrics.series import Amount
 from antiphon.server.metrics.state import GatewayState, engine_states
 from antiphon.server.paths import canonical_path
 from antiphon.server.request_state import key_of
-from antiphon.server.routes.readiness import READINESS
+from antiphon.server.routes.models import READINESS
 from antiphon.server.routes.websocket import CONNECTIONS
 from antiphon.server.siblings import SIBLINGS, is_from_sibling
 from antiphon.store.records import JobCounts

@@ -12,11 +12,11 @@ from functools import partial
 import aiohttp
 from aiohttp import web
 
-from antiphon.core.knowledge.retry_advice import headers_to_advice
+from antiphon.core.knowledge.failures import headers_to_advice
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineUnavailable, seconds_to_header
 from antiphon.gateway.limits.admission import EngineSeat
-from antiphon.gateway.limits.large_requests import LARGE_BODY
+from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.gateway.runs.gateway import SHUTTING_DOWN
 from antiphon.server.answers import notice_header
 from antiphon.server.app_keys import GATEWAY

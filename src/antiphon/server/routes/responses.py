@@ -11,12 +11,12 @@ from antiphon.core.prompt.compaction import user_messages
 from antiphon.core.protocols.client_protocol import RESPONSES
 from antiphon.errors import EngineError
 from antiphon.gateway.background.followers import follow
-from antiphon.gateway.limits.large_requests import run_aside
+from antiphon.gateway.limits.threads import run_aside
 from antiphon.gateway.runs.gateway import Enqueued
 from antiphon.gateway.runs.input_counts import count_input
+from antiphon.gateway.runs.outbox import EncodedSink, NoSink
 from antiphon.gateway.runs.run import ResponseRun
-from antiphon.gateway.runs.run_summary import run_summary
-from antiphon.gateway.runs.sinks import EncodedSink, NoSink
+from antiphon.gateway.runs.status import run_summary
 from antiphon.gateway.state.record_format import record_to_response
 from antiphon.ids import new_id
 from antiphon.server.answers import notice_header, to_json

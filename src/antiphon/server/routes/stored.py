@@ -6,11 +6,11 @@ from typing import Annotated, TypeVar
 from aiohttp import web
 from msgspec import Meta, Struct
 
-from antiphon.core.protocols.responses.validation import convert_strings
+from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.errors import InvalidRequest, NotFound, quoted
 from antiphon.gateway.background.followers import ended
 from antiphon.gateway.background.progress import current_response, is_large_record
-from antiphon.gateway.limits.large_requests import LARGE_BODY, run_aside
+from antiphon.gateway.limits.threads import LARGE_BODY, run_aside
 from antiphon.gateway.state.record_format import decode_items
 from antiphon.server.answers import to_json
 from antiphon.server.app_keys import GATEWAY

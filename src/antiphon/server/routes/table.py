@@ -11,16 +11,24 @@ from antiphon.server.paths import under_all_paths
 from antiphon.server.routes import (
     containers,
     conversations,
-    engine_routes,
     files,
     inspector,
-    inspector_engines,
-    inspector_files,
-    inspector_stored,
     responses,
     stored,
     vector_stores,
     websocket,
+)
+from antiphon.server.routes import (
+    inspector_lists as inspector_engines,
+)
+from antiphon.server.routes import (
+    inspector_lists as inspector_files,
+)
+from antiphon.server.routes import (
+    inspector_lists as inspector_stored,
+)
+from antiphon.server.routes import (
+    models as engine_routes,
 )
 from antiphon.server.routes.metrics import metrics
 from antiphon.server.routes.passed_through import passed_through

@@ -7,17 +7,17 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from antiphon.core.protocols.responses.validation import convert_strings
+from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.errors import InvalidRequest
 from antiphon.files.vector_stores.search.found import SearchOptions, SearchRow
+from antiphon.ids import ADMIN
 from antiphon.server.answers import JSON, notice_header, to_json
 from antiphon.server.app_keys import STORE_FILES, VECTOR_STORES
 from antiphon.server.bodies import Bodies
-from antiphon.server.keyring import ADMIN
 from antiphon.server.pages import Page, query_to_page
 from antiphon.server.request_state import OWNER
 from antiphon.store.files.records import Status
-from antiphon.store.sql.listed_rows import RowPage
+from antiphon.store.sql.listings import RowPage
 from antiphon.wire.vector_stores import (
     CreateFileBatch,
     CreateStoreFile,

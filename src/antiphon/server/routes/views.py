@@ -21,10 +21,10 @@ import msgspec
 from aiohttp import web
 
 from antiphon.core.events.encode import event_to_frame
-from antiphon.core.events.stored_events import frame_to_event, split_frames
+from antiphon.core.events.stored import frame_to_event, split_frames
 from antiphon.core.hosted.shown_results import item_to_view
 from antiphon.core.protocols.responses.fields import SEALED_REASONING, refuse_unknown_includes
-from antiphon.sealed_text import item_to_sealed
+from antiphon.sealing import item_to_sealed
 from antiphon.server.answers import notice_header
 from antiphon.server.app_keys import GATEWAY
 from antiphon.server.request_state import OWNER

@@ -11,21 +11,29 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from msgspec import Struct
 
 from antiphon.core.protocols.client_protocol import RESPONSES_WEBSOCKET
-from antiphon.core.protocols.responses.json_errors import unreadable_to_error
-from antiphon.errors import ApiError, BodyTooLarge, EngineError, InvalidRequest, RateLimited, UpgradeRequired, quoted
-from antiphon.gateway.limits.large_requests import LARGE_TO_SKIP
+from antiphon.core.protocols.responses.field_errors import unreadable_to_error
+from antiphon.errors import (
+    UNREADABLE,
+    ApiError,
+    BodyTooLarge,
+    EngineError,
+    InvalidRequest,
+    RateLimited,
+    UpgradeRequired,
+    counted,
+    quoted,
+)
+from antiphon.gateway.limits.threads import LARGE_TO_SKIP
+from antiphon.gateway.runs.outbox import EncodedSink
 from antiphon.gateway.runs.run import BUG
-from antiphon.gateway.runs.run_summary import run_summary
-from antiphon.gateway.runs.sinks import EncodedSink
+from antiphon.gateway.runs.status import run_summary
 from antiphon.gateway.state.recent_histories import RecentHistories
 from antiphon.logs import log
-from antiphon.quantities import counted
+from antiphon.server.answers import rate_headers
 from antiphon.server.app_keys import GATEWAY, LIMITS, TRANSPORT
 from antiphon.server.bodies import with_deployment
-from antiphon.server.rate_headers import rate_headers
 from antiphon.server.request_state import OWNER, STATE, owner_of_key
 from antiphon.transport import MessageStream, Socket
-from antiphon.wire import UNREADABLE
 
 # How often a client is pinged, in seconds; one that does not answer in half of that is gone.
 PING_INTERVAL = 20.0

@@ -6,8 +6,17 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from antiphon.store.sql.operations import Change, Many, Operation, Row, Statement, in_groups, placeholders
-from antiphon.store.sql.statements_for_one import PostgresOnly, SqliteOnly
+from antiphon.store.sql.operations import (
+    Change,
+    Many,
+    Operation,
+    PostgresOnly,
+    Row,
+    SqliteOnly,
+    Statement,
+    in_groups,
+    placeholders,
+)
 
 # The most vectors in one read.
 MOST_VECTORS = 2_000

@@ -24,7 +24,7 @@ from antiphon.store.files.vector_stores import (
     LOCK,
     Room,
 )
-from antiphon.store.sql.listed_rows import RowList, RowPage, list_rows
+from antiphon.store.sql.listings import RowList, RowPage, list_rows
 from antiphon.store.sql.operations import Many, Operation, Row, Statement, Wake, in_groups, placeholders
 
 COLUMNS = "store, file, owner, created_at, status, document, size, error_code, error_message, attributes, chunking"

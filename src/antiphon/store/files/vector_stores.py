@@ -7,7 +7,7 @@ import msgspec
 
 from antiphon.store.files.records import NEVER, FileCounts, VectorStoreRecord
 from antiphon.store.sql import owners
-from antiphon.store.sql.listed_rows import RowList, RowPage, list_rows
+from antiphon.store.sql.listings import RowList, RowPage, list_rows
 from antiphon.store.sql.operations import Change, Operation, Row, Statement, Wake, in_groups, placeholders
 
 # The topic of indexers that wait for a file to index, or for a change of one that they index.

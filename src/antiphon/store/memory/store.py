@@ -10,7 +10,7 @@ from itertools import islice
 from msgspec import structs
 
 from antiphon.errors import InvalidRequest
-from antiphon.store.files.opened_files import files_in_memory
+from antiphon.store.files.opened import files_in_memory
 from antiphon.store.memory.tables import (
     OVERHEAD,
     ConversationRow,

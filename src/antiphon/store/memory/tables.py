@@ -7,7 +7,7 @@ from itertools import islice
 from msgspec import Struct, field, structs
 
 from antiphon.errors import StoreUnavailable
-from antiphon.store import search_bounds
+from antiphon.store import records as search_bounds
 from antiphon.store.protocol import IdTaken
 from antiphon.store.records import Conversation, Event, Item, Listed, Listing, ListPlace, LongEvent, Record
 from antiphon.store.stored_items import id_of, item_ids, items_with_ids

@@ -4,7 +4,10 @@ Statements are written for Postgres; `store.sqlite_file` translates what SQLite 
 """
 
 from collections.abc import Generator, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from antiphon.store.records import Record
+from antiphon.store.wakeups import Wakeups
 
 T = TypeVar("T")
 Row: TypeAlias = Sequence[Any]
@@ -77,3 +80,49 @@ def in_groups(values: Sequence[T], most: int = MOST_VALUES) -> Iterator[Sequence
 def placeholders(first: int, number: int) -> str:
     """`$3, $4, $5`: one for each value, because SQLite cannot bind a list."""
     return ", ".join(f"${index}" for index in range(first, first + number))
+
+
+# ---- What a store needs of a database --------------------------------------------------------------------------------
+
+
+class Database(Protocol):
+    """Runs operations. Raises StoreUnavailable if it cannot, or not in time."""
+
+    wakeups: Wakeups
+
+    def clock(self) -> float: ...
+
+    async def read(self, operation: Operation[T]) -> T:
+        """Run an operation that changes nothing."""
+
+    async def write(self, operation: Operation[T]) -> T:
+        """Run an operation completely or not at all, and durably; then wake the subscribers."""
+
+
+class ResponseDatabase(Database, Protocol):
+    """With what only the store of responses does."""
+
+    @property
+    def generation(self) -> int:
+        """Changes when a database with other contents has taken the place of this one."""
+
+    async def check(self) -> None:
+        """Like `Store.check`."""
+
+    async def put(self, record: Record) -> None:
+        """Like `Store.put`; concurrent puts share a transaction."""
+
+    async def size(self, limit: int) -> int:
+        """The bytes in use: an estimate, unless that exceeds the limit; then the sum of the sizes that the sweeper uses."""
+
+
+# ---- statements of one kind of database ------------------------------------------------------------------------------
+# Each indexes words in its own way, and passes over the statements of the other: an operation gets no rows for them.
+
+
+class SqliteOnly(str):
+    __slots__ = ()
+
+
+class PostgresOnly(str):
+    __slots__ = ()

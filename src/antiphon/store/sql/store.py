@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 
 from msgspec import structs
 
-from antiphon.store.file_store import FileStore
+from antiphon.store.protocol import FileStore
 from antiphon.store.records import (
     PAGE_BYTES,
     Cancellation,
@@ -24,7 +24,7 @@ from antiphon.store.records import (
     Record,
 )
 from antiphon.store.sql import background, conversations, item_index, listings, owners, responses, sweeper
-from antiphon.store.sql.database import ResponseDatabase
+from antiphon.store.sql.operations import ResponseDatabase
 from antiphon.store.sql.recent_chains import RecentChains
 from antiphon.store.wakeups import Wakeup
 

@@ -16,12 +16,9 @@ from antiphon.errors import StoreUnavailable
 from antiphon.logs import log
 from antiphon.store.records import Record
 from antiphon.store.sql import responses, sweeper
-from antiphon.store.sql.operations import Change, LongRead, LongWrite, Many, Operation, Row, Statement, Wake
+from antiphon.store.sql.operations import Change, LongRead, LongWrite, Many, Operation, PostgresOnly, Row, Statement, Wake
 from antiphon.store.sql.schema import MIGRATIONS, Migrations
-from antiphon.store.sql.statements_for_one import PostgresOnly
-from antiphon.store.sqlite.long_values import read_long, write_long
-from antiphon.store.sqlite.sqlite_connections import FileLost, SqliteConnections
-from antiphon.store.sqlite.sqlite_file import Connect, connect, to_sqlite
+from antiphon.store.sqlite.connections import Connect, FileLost, SqliteConnections, connect, read_long, to_sqlite, write_long
 from antiphon.store.wakeups import Wakeups
 
 T = TypeVar("T")

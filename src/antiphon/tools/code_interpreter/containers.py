@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from antiphon.core.hosted.code_interpreter import containers_in
-from antiphon.core.hosted.code_results import CodeFile
 from antiphon.core.protocols.responses.fields import request_to_items
+from antiphon.core.stream.file_links import CodeFile
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import ApiError, InvalidRequest, quoted
 from antiphon.sandbox.containers.container import Container

@@ -7,13 +7,15 @@ from msgspec import structs
 
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.hosted.code_interpreter import (
+    KIND,
     AutoContainer,
+    CodeData,
     CodeInterpreter,
     containers_in,
+    data_to_result,
     offered_tool,
+    without_fence,
 )
-from antiphon.core.hosted.code_interpreter_calls import KIND, without_fence
-from antiphon.core.hosted.code_results import CodeData, data_to_result
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.toolbox.tools import TOOLS, ToolResult
 from antiphon.errors import InvalidRequest

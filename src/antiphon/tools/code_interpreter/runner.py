@@ -9,15 +9,18 @@ import msgspec
 
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.hosted.code_interpreter import (
+    KIND,
     AutoContainer,
+    CodeData,
     CodeInterpreter,
     CodeInterpreterTool,
+    data_to_result,
     files_in,
     offered_tool,
+    without_fence,
 )
-from antiphon.core.hosted.code_interpreter_calls import KIND, without_fence
-from antiphon.core.hosted.code_results import CodeData, CodeFile, data_to_result
 from antiphon.core.protocols.responses.fields import request_to_items
+from antiphon.core.stream.file_links import CodeFile
 from antiphon.core.toolbox.tools import TOOLS, ToolResult
 from antiphon.sandbox.containers.container import Container
 from antiphon.sandbox.containers.containers import Containers, Run

@@ -7,7 +7,6 @@ import msgspec
 
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.hosted.code_interpreter import files_in
-from antiphon.core.hosted.code_results import CodeFile
 from antiphon.core.hosted.shell import (
     TYPE,
     AutoEnvironment,
@@ -18,7 +17,8 @@ from antiphon.core.hosted.shell import (
     offered_environment,
 )
 from antiphon.core.protocols.responses.fields import request_to_items
-from antiphon.core.toolbox.call_members import shell_action
+from antiphon.core.stream.file_links import CodeFile
+from antiphon.core.toolbox.built_in import shell_action
 from antiphon.core.toolbox.tools import TOOLS, ToolResult
 from antiphon.sandbox.containers.containers import Containers
 from antiphon.sandbox.containers.kernels import ShellRun

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 
 from antiphon.core.exchange.steps import ToolCall
-from antiphon.core.hosted.file_search import FileSearch, checked_tool, offered_tool
-from antiphon.core.hosted.file_search_calls import MOST_QUERIES, queries_of
+from antiphon.core.hosted.file_search import MOST_QUERIES, FileSearch, checked_tool, offered_tool, queries_of
 from antiphon.core.hosted.search_results import (
     FileResult,
     FileSearchData,
@@ -16,10 +15,9 @@ from antiphon.core.hosted.search_results import (
     without_own_marks,
 )
 from antiphon.core.toolbox.tools import ToolResult
-from antiphon.errors import InvalidRequest, NotFound
+from antiphon.errors import UNREADABLE, InvalidRequest, NotFound
 from antiphon.tools.file_search.backends import Backend
 from antiphon.tools.runner import ToolContext
-from antiphon.wire import UNREADABLE
 
 FOUND = "Passages for {queries}:"
 NOTHING_FOUND = "Nothing was found for {queries}. Try other words."

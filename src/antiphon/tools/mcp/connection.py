@@ -13,15 +13,20 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, Implementation, ListToolsResult, Tool, ToolListChangedNotification
 
 from antiphon import __version__
+from antiphon.errors import UNREADABLE
 from antiphon.tools.addresses import AddressPolicy
-from antiphon.tools.mcp.definitions import HttpServer, McpLimits, StdioServer, Target
 from antiphon.tools.mcp.failures import INVALID_ANSWER, McpFailure, not_mcp
 from antiphon.tools.mcp.http_transport import make_client
 from antiphon.tools.mcp.large_answers import LARGE_ANSWER, large_text
 from antiphon.tools.mcp.reports import Lost, Report
 from antiphon.tools.mcp.results import ListedTools, first_parts
 from antiphon.tools.mcp.stdio_transport import stdio_transport
-from antiphon.wire import UNREADABLE
+from antiphon.tools.mcp.targets import (
+    HttpServer,
+    McpLimits,
+    StdioServer,
+    Target,
+)
 
 T = TypeVar("T")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from antiphon.extras import missing_extra
+from antiphon.errors import missing_extra
 from antiphon.wire.hosted_items import McpHttpError, McpProtocolError
 
 # Codes of JSON-RPC, as MCP uses them.

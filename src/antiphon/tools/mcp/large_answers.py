@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from antiphon.errors import UNREADABLE
 from antiphon.tools.mcp.failures import INVALID_ANSWER, LONGEST_MESSAGE
-from antiphon.wire import UNREADABLE
 
 # What is smaller takes the SDK, and us, less than 10 ms.
 LARGE_ANSWER = 64 * 1024

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct, field
 
-from antiphon.tools.mcp.definitions import McpLimits, Target
 from antiphon.tools.mcp.failures import McpFailure
 from antiphon.tools.mcp.session import McpSession
+from antiphon.tools.mcp.targets import McpLimits, Target
 
 
 class Place(Struct, eq=False):

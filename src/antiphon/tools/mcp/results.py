@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from antiphon.core.hosted.mcp.definitions import READ_ONLY
 from antiphon.core.hosted.mcp.errors import content_to_text
 from antiphon.core.protocols.responses.limits import is_deeper
+from antiphon.core.toolbox.mcp_servers import READ_ONLY
 from antiphon.core.toolbox.tools import ToolResult
-from antiphon.quantities import counted
-from antiphon.tools.mcp.definitions import McpLimits
+from antiphon.errors import counted
 from antiphon.tools.mcp.failures import text_without
+from antiphon.tools.mcp.targets import McpLimits
 from antiphon.wire.hosted_items import McpTool, McpToolExecutionError
 
 Block = Mapping[str, Any]

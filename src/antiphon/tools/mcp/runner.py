@@ -10,22 +10,28 @@ import msgspec
 
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.hosted.mcp.tools import McpTools
-from antiphon.core.toolbox.servers import Listing, McpListError, McpServer
+from antiphon.core.toolbox.mcp_servers import Listing, McpListError, McpServer
 from antiphon.core.toolbox.tools import (
     Tool,
     Toolbox,
     ToolResult,
     leave_out,
 )
-from antiphon.extras import missing_extra
+from antiphon.errors import missing_extra
 from antiphon.logs import log
 from antiphon.tools.addresses import AddressPolicy, url_complaint
-from antiphon.tools.mcp.definitions import McpLimits, OperatorServer, Target, requested_target, secrets_of
 from antiphon.tools.mcp.failures import McpFailure, McpNotInstalled
 from antiphon.tools.mcp.large_answers import LARGE_ANSWER
 from antiphon.tools.mcp.pool import Place, SessionPool
 from antiphon.tools.mcp.results import Block, ListedTools, result_to_tool_result, to_tools
 from antiphon.tools.mcp.session import McpSession
+from antiphon.tools.mcp.targets import (
+    McpLimits,
+    OperatorServer,
+    Target,
+    requested_target,
+    secrets_of,
+)
 from antiphon.tools.runner import ToolContext
 from antiphon.wire.hosted_items import McpTool
 

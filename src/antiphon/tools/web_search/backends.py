@@ -1,18 +1,19 @@
 """What is asked for results: a service over HTTP, or a tool of an MCP server."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 
 from antiphon.core.hosted.search_results import SearchResult
+from antiphon.errors import UNREADABLE
 from antiphon.tools.mcp_search import LARGE_TEXT, McpSearch, SearchFailed
 from antiphon.tools.runner import ToolContext
 from antiphon.tools.web_search.mcp_results import text_to_results
 from antiphon.tools.web_search.services import Query, SearchService, rows_to_results
-from antiphon.wire import UNREADABLE
 
 # More of an answer is not read.
 MOST_BYTES = 4 * 1024 * 1024
@@ -105,3 +106,34 @@ class McpBackend:
 
     async def search(self, query: Query, context: ToolContext) -> list[SearchResult]:
         return await self._searched.search(query.words, context, text_to_results)
+
+
+# ---- The domains that a search is limited to. Their subdomains count, too --------------------------------------------
+
+
+def domains_to_set(given: Iterable[str]) -> frozenset[str]:
+    """As clients write them: `example.com`, also with a scheme or a path."""
+    return frozenset(host for each in given if (host := _host(each if "//" in each else f"//{each}")))
+
+
+def is_allowed(url: str, domains: Collection[str]) -> bool:
+    if not domains:
+        return True
+    labels = _host(url).split(".")
+    return any(".".join(labels[at:]) in domains for at in range(len(labels)))
+
+
+def _host(url: str) -> str:
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+    return _ascii(host.rstrip(".").removeprefix("*."))
+
+
+def _ascii(host: str) -> str:
+    """As the internet writes names with other letters."""
+    try:
+        return host if host.isascii() else host.encode("idna").decode()
+    except UnicodeError:
+        return host

@@ -5,7 +5,7 @@ from typing import Any
 
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.hosted.search_results import clean, clean_page
-from antiphon.extras import missing_extra
+from antiphon.errors import missing_extra
 
 # More of a page is not kept.
 LONGEST_TEXT = 512 * 1024

@@ -15,22 +15,23 @@ from antiphon.core.hosted.search_results import (
     data_to_result,
     shortened,
 )
-from antiphon.core.hosted.web_search import WebSearch, WebSearchTool, offered_tool
-from antiphon.core.hosted.web_search_calls import (
+from antiphon.core.hosted.web_search import (
     FIND,
     MOST_QUERIES,
     OPEN,
     SEARCH,
+    WebSearch,
+    WebSearchTool,
+    offered_tool,
     queries_of,
 )
 from antiphon.core.toolbox.tools import ToolResult
+from antiphon.errors import UNREADABLE
 from antiphon.tools.mcp_search import SearchFailed
 from antiphon.tools.runner import ToolContext
-from antiphon.tools.web_search.backends import Backend
-from antiphon.tools.web_search.domains import domains_to_set, is_allowed
+from antiphon.tools.web_search.backends import Backend, domains_to_set, is_allowed
 from antiphon.tools.web_search.pages import Page, PageFailed, PageReader
 from antiphon.tools.web_search.services import Query
-from antiphon.wire import UNREADABLE
 
 
 class Amount(Struct, frozen=True):

@@ -18,7 +18,7 @@ import aiohttp
 from aiohappyeyeballs import start_connection
 from yarl import URL
 
-from antiphon.transport.connector import EngineConnector
+from antiphon.transport.connections import EngineConnector
 from antiphon.transport.fast.connection import CLOSED, EngineConnection, PushedAnswer
 from antiphon.transport.interfaces import IDLE_LIMIT, REQUEST_HEADERS, EndpointOptions, NotReachable, Stale, Transport
 from antiphon.transport.write_batch import WriteBatch

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import aiohttp
 
-from antiphon.transport.connector import CLOSE_CONNECTION
+from antiphon.transport.connections import CLOSE_CONNECTION
 from antiphon.transport.interfaces import NO_RECEIVER, EndpointOptions, NotHttp, Receiver
 
 # Seconds without a byte after which it is looked whether there is a connection at all.

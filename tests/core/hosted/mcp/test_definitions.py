@@ -9,8 +9,7 @@ from support.mcp_tools import CITY, FORECAST, REPORT, WEATHER, FakeServers
 
 from antiphon.core.hosted.mcp.tool_lists import ToolLists
 from antiphon.core.prompt.stored_form import items_to_stored_form
-from antiphon.core.toolbox.secrets import body_without_secrets, has_secrets, public_url
-from antiphon.core.toolbox.servers import Listing, McpServer
+from antiphon.core.toolbox.mcp_servers import Listing, McpServer, body_without_secrets, has_secrets, public_url
 from antiphon.core.toolbox.tools import Native, Toolbox, tools_to_box
 from antiphon.errors import InvalidRequest
 from antiphon.wire.hosted_items import McpTool

@@ -11,24 +11,23 @@ from support.exchanges import make_environment
 from support.mcp_tools import CITY, FORECAST, LISTS, REPORT, WEATHER, Conversation, FakeServers, kinds, output_of
 from support.recorded import record
 
-from antiphon.core.events.output_so_far import OutputSoFar
+from antiphon.core.events.stored import OutputSoFar
 from antiphon.core.exchange.exchange import Exchange
-from antiphon.core.exchange.replay import to_stream
 from antiphon.core.exchange.steps import (
     Done,
     ListTools,
     RunTools,
     ToolCall,
 )
-from antiphon.core.exchange.sync_run import run_exchange
+from antiphon.core.exchange.sync_run import run_exchange, to_stream
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.knowledge.sampling import Sampling
 from antiphon.core.prompt.stored_form import items_to_stored_form
-from antiphon.core.protocols.responses.validation import body_to_request
+from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.recording.file import file_to_recording, recording_to_file
 from antiphon.core.recording.rerun import run_again
-from antiphon.core.toolbox.servers import Listing, McpListError, McpServer
+from antiphon.core.toolbox.mcp_servers import Listing, McpListError, McpServer
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import Cancelled, InvalidRequest
 from antiphon.wire.events import StreamEvent

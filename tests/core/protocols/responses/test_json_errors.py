@@ -2,8 +2,9 @@
 
 import pytest
 
-from antiphon.core.protocols.responses.json_errors import LARGEST_BODY, LONGEST, MOST_LEVELS
-from antiphon.core.protocols.responses.validation import body_to_request
+from antiphon.core.protocols.responses.field_errors import LARGEST_BODY, MOST_LEVELS
+from antiphon.core.protocols.responses.field_errors import LONGEST_PLACE as LONGEST
+from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.errors import InvalidRequest
 
 # A body → the field that the error names.

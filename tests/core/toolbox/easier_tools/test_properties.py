@@ -10,7 +10,7 @@ from support.easy_tools import FUNCTIONS, OTHER, TWO_FILES, USER, Item, called, 
 from support.engine import call
 
 from antiphon.core.checks import grammars
-from antiphon.core.toolbox.tools import Grammar
+from antiphon.core.checks.work import Grammar
 
 characters = st.characters(exclude_categories=["Cs"])
 lines = st.lists(st.text(characters, max_size=12).map(lambda line: line.replace("\n", "").rstrip("\r")), max_size=5)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.files.vector_stores.search.rank_fusion import Ranking, fuse
+from antiphon.files.vector_stores.search.found import Ranking, fuse
 from antiphon.files.vector_stores.search.words import (
     LEVELS,
     LONGEST_QUERY,

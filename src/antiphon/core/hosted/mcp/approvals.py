@@ -6,12 +6,13 @@ from typing import Any
 from msgspec import Struct
 
 from antiphon.core.hosted.mcp.forms import McpForm
-from antiphon.core.items.calls import CallState, FunctionForm
+from antiphon.core.items.call_forms import FunctionForm
+from antiphon.core.items.calls import CallState
 from antiphon.core.protocols.responses.item_paths import item_path
-from antiphon.core.protocols.responses.validation import convert
+from antiphon.core.protocols.responses.read import convert
 from antiphon.core.toolbox.tools import Native, Toolbox, ToolResult
 from antiphon.errors import InvalidRequest, quoted
-from antiphon.object_end import is_json_object
+from antiphon.partial_json import is_json_object
 from antiphon.wire.hosted_items import McpApprovalRequest
 from antiphon.wire.input_items import InputApprovalResponse
 

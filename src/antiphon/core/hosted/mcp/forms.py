@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from antiphon.core.hosted.mcp.errors import result_to_error
-from antiphon.core.items.calls import FunctionForm, SilentForm, missing_end
+from antiphon.core.items.call_forms import FunctionForm, SilentForm
 from antiphon.core.toolbox.tools import ToolResult
+from antiphon.partial_json import missing_end
 from antiphon.wire import events
 from antiphon.wire.events import DeltaEvent, Event
 from antiphon.wire.hosted_items import HostedStatus, McpApprovalRequest, McpCall, McpError

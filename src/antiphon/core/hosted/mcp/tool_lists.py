@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from antiphon.core.checks.work import CheckOutcome
-from antiphon.core.toolbox.servers import Listing, McpListError
+from antiphon.core.toolbox.mcp_servers import Listing, McpListError
 from antiphon.wire import events
 from antiphon.wire.events import Event
 from antiphon.wire.hosted_items import McpListTools, McpTool

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from antiphon.core.hosted.mcp.definitions import McpDefinition, is_idempotent, tool_to_definition
+from antiphon.core.hosted.mcp.definitions import tool_to_definition
 from antiphon.core.hosted.mcp.forms import McpForm
-from antiphon.core.items.calls import FunctionForm
+from antiphon.core.items.call_forms import FunctionForm
 from antiphon.core.protocols.responses.item_paths import is_stored
-from antiphon.core.toolbox import built_in_tools
-from antiphon.core.toolbox.secrets import is_redacted
+from antiphon.core.toolbox import built_in as built_in_tools
+from antiphon.core.toolbox.mcp_servers import McpDefinition, is_idempotent, is_redacted
 from antiphon.core.toolbox.tools import (
     ATTACHED,
     TOOLS,

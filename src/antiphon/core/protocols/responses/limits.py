@@ -12,9 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from antiphon.errors import InvalidRequest
+from antiphon.errors import InvalidRequest, allowed, counted
 from antiphon.patterns import possessive
-from antiphon.quantities import allowed, counted
 from antiphon.wire.responses import CreateResponse
 
 Item = dict[str, Any]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from antiphon.core.protocols.responses.item_paths import is_stored
-from antiphon.core.protocols.responses.validation import convert
+from antiphon.core.protocols.responses.read import convert
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.input_items import InputItemReference
 

@@ -1,9 +1,8 @@
 """Tool calls in the text of an answer, from an engine that does not parse them or that was only constrained to their schema."""
 
+from antiphon.core.stream.text_calls.answers_by_call import SaidCalls, calls_ending_thought
 from antiphon.core.stream.text_calls.constrained_call import ConstrainedCall
 from antiphon.core.stream.text_calls.finder import CallFinder
-from antiphon.core.stream.text_calls.said import SaidCalls
 from antiphon.core.stream.text_calls.search import TextCalls
-from antiphon.core.stream.text_calls.thoughts import calls_ending_thought
 
 __all__ = ["CallFinder", "ConstrainedCall", "SaidCalls", "TextCalls", "calls_ending_thought"]

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import NamedTuple
 
+from antiphon.core.stream.text_calls.blocks import Candidate, CandidateFactory, Match
 from antiphon.core.stream.text_calls.bodies import (
     NAME,
     SPACE,
@@ -10,7 +11,6 @@ from antiphon.core.stream.text_calls.bodies import (
     python_call,
     reject_other_word,
 )
-from antiphon.core.stream.text_calls.candidates import Candidate, CandidateFactory, Match
 from antiphon.core.stream.text_calls.markers import marked_block
 from antiphon.core.stream.text_calls.shapes import (
     Call,

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 from msgspec import Struct, field
 
-from antiphon.core.stream.text_calls.literals import GEMMA, PYTHON, members
 from antiphon.core.stream.text_calls.nearly_json import Repairs
-from antiphon.core.stream.text_calls.parameters import parameter_to_json, string_to_json
 from antiphon.core.stream.text_calls.shapes import (
     Call,
     ToolNames,
@@ -28,6 +26,7 @@ from antiphon.core.stream.text_calls.source import (
     Source,
     required,
 )
+from antiphon.core.stream.text_calls.values import GEMMA, PYTHON, members, parameter_to_json, string_to_json
 from antiphon.patterns import Pattern
 
 if TYPE_CHECKING:

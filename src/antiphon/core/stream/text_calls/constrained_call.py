@@ -8,13 +8,12 @@ from functools import lru_cache
 
 import msgspec
 
-from antiphon.brackets import Brackets
 from antiphon.core.checks.call_schema import TEXT
 from antiphon.core.events.deltas import CallDelta, Delta, TextDelta
 from antiphon.core.stream.text_calls.finder import CallFinder
+from antiphon.errors import UNREADABLE
+from antiphon.partial_json import Brackets, JsonString
 from antiphon.patterns import Pattern
-from antiphon.string_member import JsonString
-from antiphon.wire import UNREADABLE
 
 # Up to the first bracket of the arguments. No tool has a longer name.
 _NAME = r'("(?:[^"\\]|\\.){0,512}")'

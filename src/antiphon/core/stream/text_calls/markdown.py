@@ -2,7 +2,9 @@
 
 import re
 
-from antiphon.core.stream.think_tags import QUOTES
+# A tag directly after one of these is quoted, not used.
+QUOTES = "`\"'"
+
 
 _TOKENS = re.compile(r"`+|[^`]+")
 _TILDES = re.compile(r"~+|[^~]+")

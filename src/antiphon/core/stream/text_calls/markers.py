@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from antiphon.core.stream.text_calls.blocks import Block
-from antiphon.core.stream.text_calls.candidates import NEED_MORE, Outcome
+from antiphon.core.stream.text_calls.blocks import NEED_MORE, Block, Outcome
 from antiphon.core.stream.text_calls.forms import LINE_MARKED, MARKED
 from antiphon.core.stream.text_calls.source import Reading, Source
 

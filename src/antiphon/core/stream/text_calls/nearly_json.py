@@ -6,9 +6,9 @@ from typing import SupportsIndex
 
 import msgspec
 
-from antiphon.json_ending import missing_brackets
+from antiphon.errors import UNREADABLE
+from antiphon.partial_json import missing_brackets
 from antiphon.patterns import possessive
-from antiphon.wire import UNREADABLE
 
 # Repairing is slow, and delays all other requests.
 LONGEST_REPAIRED = 32 * 1024

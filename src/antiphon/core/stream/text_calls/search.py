@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Iterator
 
 from antiphon.core.events.deltas import CallDelta, Delta, TextDelta
 from antiphon.core.stream.text_calls.bare import ACTION, bare_calls
-from antiphon.core.stream.text_calls.blocks import Block
-from antiphon.core.stream.text_calls.candidates import (
+from antiphon.core.stream.text_calls.blocks import (
     NEED_MORE,
     NO_MATCH,
+    Block,
     Candidate,
     CandidateFactory,
     Match,

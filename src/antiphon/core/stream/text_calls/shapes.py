@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from antiphon.brackets import Brackets
 from antiphon.core.stream.text_calls.nearly_json import Repairs, escape_control_characters
-from antiphon.core.stream.text_calls.parameters import parameter_types
-from antiphon.wire import UNREADABLE
+from antiphon.core.stream.text_calls.values import parameter_types
+from antiphon.errors import UNREADABLE
+from antiphon.partial_json import Brackets
 
 # The most text that is buffered because it may become a call.
 MAX_BUFFERED = 256 * 1024

@@ -8,7 +8,7 @@ import re
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from antiphon.brackets import Brackets
+from antiphon.partial_json import Brackets
 from antiphon.patterns import Pattern
 
 if TYPE_CHECKING:

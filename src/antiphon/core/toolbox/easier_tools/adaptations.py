@@ -5,10 +5,10 @@ from typing import Any
 
 from msgspec import Struct, field, structs
 
+from antiphon.core.checks.work import PATCH_BEGIN
 from antiphon.core.toolbox.easier_tools import patches
-from antiphon.core.toolbox.easier_tools.commands import shell, write_stdin
-from antiphon.core.toolbox.easier_tools.file_commands import file_functions
-from antiphon.core.toolbox.easier_tools.functions import EasyFunction
+from antiphon.core.toolbox.easier_tools.commands import file_functions, shell, write_stdin
+from antiphon.core.toolbox.easy_function import EasyFunction
 from antiphon.core.toolbox.tools import Native, Toolbox
 from antiphon.wire.chat import ChatFunction
 
@@ -49,7 +49,7 @@ def _commands(member: str, filled: Mapping[str, Any]) -> tuple[EasyFunction, ...
 
 
 ADAPTATIONS = (
-    Adaptation("custom", "apply_patch", patches.FREEFORM, says=patches.BEGIN),
+    Adaptation("custom", "apply_patch", patches.FREEFORM, says=PATCH_BEGIN),
     Adaptation("apply_patch", "apply_patch", patches.BUILT_IN),
     # Codex
     Adaptation("function", "exec_command", _commands("cmd", {"yield_time_ms": COMMAND_MS}), {"cmd": ("string",)}),

@@ -1,11 +1,20 @@
 """Commands as functions with the one argument that matters: shell, and write_stdin for a command that waits for input."""
 
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from antiphon.core.toolbox.built_in_tools import NUMBER, TEXT, parameters
-from antiphon.core.toolbox.easier_tools.functions import EasyFunction, Members
+from msgspec import Struct
+
+from antiphon.core.toolbox.built_in import NUMBER, TEXT, parameters
+from antiphon.core.toolbox.easy_function import (
+    ONE_LINE,
+    PATH,
+    EasyFunction,
+    Members,
+    to_path,
+)
 
 SHELL = (
     "Runs a command in the user's shell and returns its output. Use it to look at files, to search in them, to rename or move "
@@ -53,3 +62,110 @@ def write_stdin(filled: Mapping[str, Any]) -> EasyFunction:
     shown = parameters({"session_id": SESSION, "chars": CHARS}, "session_id", "chars")
     accepted = parameters({"session_id": NUMBER, "chars": TEXT}, "session_id")
     return EasyFunction("write_stdin", STDIN, shown, accepted, dict, dict, filled)
+
+
+# ---- What small models do to files, each as a function with paths: it becomes a command of the client's shell --------
+# The command is made of fixed words and of the arguments, quoted for the shell. Only a command that is made in this way, to the
+# last character, is shown as such a function in the history.
+
+# Replaces the second argument by the third wherever it is in the file, which is the first. Perl is on Linux and on macOS; sed
+# takes other options on each.
+REPLACE = (
+    "BEGIN { $new = pop; $old = pop } $found = 1 if s/\\Q$old\\E/$new/g; "
+    'END { warn "the file has no such text\\n" and $? = 1 unless $found }'
+)
+# A word as `shlex.quote` writes it. `shlex.split` takes a time that grows with the square of a word.
+_QUOTE = "'\"'\"'"
+_WORD = re.compile(r"[\w@%+=:,./-]+|'[^']*'(?:\"'\"'[^']*')*", re.ASCII)
+SOME_TEXT = {"type": "string", "minLength": 1}
+
+
+class FileCommand(Struct, frozen=True):
+    name: str
+    description: str
+    # The words in front of the arguments.
+    words: tuple[str, ...]
+    # Each argument: its schema as the model sees it, and the schema that its value must follow.
+    members: Mapping[str, tuple[Members, Members]]
+
+    def to_line(self, call: Members) -> str | None:
+        given = [_argument(call.get(name), accepted) for name, (_, accepted) in self.members.items()]
+        values = [value for value in given if value is not None]
+        return shlex.join([*self.words, *values]) if len(values) == len(given) else None
+
+    def from_line(self, line: str) -> Members | None:
+        head = f"{shlex.join(self.words)} "
+        if not line.startswith(head):
+            return None
+        values: list[str] = []
+        at = len(head)
+        while len(values) < len(self.members) and (word := _WORD.match(line, at)) is not None:
+            values.append(_unquoted(word[0]))
+            at = word.end() + 1
+        if len(values) != len(self.members) or at != len(line) + 1:
+            return None
+        call = dict(zip(self.members, values, strict=True))
+        return call if self.to_line(call) == line else None
+
+
+def _unquoted(word: str) -> str:
+    return word[1:-1].replace(_QUOTE, "'") if word.startswith("'") else word
+
+
+def _argument(value: Any, accepted: Members) -> str | None:
+    if accepted is not ONE_LINE:
+        return value if isinstance(value, str) and (value or accepted is TEXT) else None
+    path = to_path(value)
+    # It may begin like an option, and is none.
+    return f"./{path}" if path is not None and path.startswith("-") else path
+
+
+def _told(description: str) -> Members:
+    return {"type": "string", "description": description}
+
+
+FILE_COMMANDS = (
+    FileCommand("read_file", "Show the content of a file.", ("cat",), {"path": (PATH, ONE_LINE)}),
+    FileCommand(
+        "replace_text",
+        "Replace a word or a piece of text in a file.",
+        ("perl", "-0777", "-i", "-pe", REPLACE, "--"),
+        {
+            "path": (PATH, ONE_LINE),
+            "old_text": (_told("The text as it is in the file now."), SOME_TEXT),
+            "new_text": (_told("The text that takes its place."), TEXT),
+        },
+    ),
+    FileCommand(
+        "move_file",
+        "Rename or move a file.",
+        ("mv",),
+        {"path": (PATH, ONE_LINE), "new_path": (_told("Its new path."), ONE_LINE)},
+    ),
+    FileCommand("make_folder", "Make a folder.", ("mkdir", "-p"), {"path": (_told("Path of the folder."), ONE_LINE)}),
+)
+
+
+def file_functions(member: str, filled: Mapping[str, Any]) -> tuple[EasyFunction, ...]:
+    """`member`: the argument of the client's tool that is the command."""
+    return tuple(_easy(command, member, filled) for command in FILE_COMMANDS)
+
+
+def _easy(command: FileCommand, member: str, filled: Mapping[str, Any]) -> EasyFunction:
+    def to_native(call: Members) -> Members | None:
+        line = command.to_line(call)
+        return None if line is None else {member: line}
+
+    def from_native(call: Members) -> Members | None:
+        line = call.get(member)
+        return command.from_line(line) if isinstance(line, str) and len(call) == 1 else None
+
+    return EasyFunction(
+        command.name,
+        command.description,
+        parameters({name: told for name, (told, _) in command.members.items()}, *command.members),
+        parameters({name: accepted for name, (_, accepted) in command.members.items()}, *command.members),
+        to_native,
+        from_native,
+        filled,
+    )

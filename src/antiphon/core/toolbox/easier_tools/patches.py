@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from antiphon.core.toolbox.built_in_tools import TEXT, parameters
-from antiphon.core.toolbox.easier_tools.functions import (
+from antiphon.core.checks.work import PATCH_BEGIN, PATCH_END
+from antiphon.core.toolbox.built_in import TEXT, parameters
+from antiphon.core.toolbox.easy_function import (
     ONE_LINE,
     PATH,
     EasyFunction,
@@ -21,8 +22,6 @@ from antiphon.core.toolbox.easier_tools.functions import (
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
-
-BEGIN, END = "*** Begin Patch", "*** End Patch"
 CREATE, UPDATE, DELETE = "create_file", "update_file", "delete_file"
 # Type of operation → how its part of a patch begins.
 HEADERS = {CREATE: "*** Add File: ", UPDATE: "*** Update File: ", DELETE: "*** Delete File: "}
@@ -116,13 +115,13 @@ def operation_to_delete(operation: Operation) -> Members | None:
 
 
 def operation_to_patch(operation: Operation) -> Members:
-    return {"input": lines_to_text([BEGIN, HEADERS[operation.type] + operation.path, *operation.diff, END])}
+    return {"input": lines_to_text([PATCH_BEGIN, HEADERS[operation.type] + operation.path, *operation.diff, PATCH_END])}
 
 
 def patch_to_operation(call: Members) -> Operation | None:
     text = call.get("input")
     lines = text_to_lines(text) if isinstance(text, str) else []
-    if len(lines) < 3 or lines[0] != BEGIN or lines[-1] != END:
+    if len(lines) < 3 or lines[0] != PATCH_BEGIN or lines[-1] != PATCH_END:
         return None
     for kind, header in HEADERS.items():
         if lines[1].startswith(header):

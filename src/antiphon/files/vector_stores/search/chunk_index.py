@@ -12,8 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 from antiphon.files.vector_stores.search.embeddings import Embedder, EmbedderOf
-from antiphon.files.vector_stores.search.found import Found, Wanted
-from antiphon.files.vector_stores.search.rank_fusion import Ranking, fuse
+from antiphon.files.vector_stores.search.found import Found, Ranking, Wanted, fuse
 from antiphon.files.vector_stores.search.words import (
     level_of,
     rarity,
@@ -30,7 +29,7 @@ from antiphon.store.files.chunks import (
     Ranked,
     StoreState,
 )
-from antiphon.store.sql.database import Database
+from antiphon.store.sql.operations import Database
 
 if TYPE_CHECKING:
     from antiphon.files.vector_stores.search.embeddings import Vectors

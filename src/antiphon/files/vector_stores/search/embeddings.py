@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 
+from antiphon.errors import UNREADABLE
 from antiphon.logs import log
-from antiphon.wire import UNREADABLE
 
 if TYPE_CHECKING:
     import numpy

@@ -1,6 +1,8 @@
 """What a search looks for, and what it finds: in the chunks, and in vector stores as their owner sees them."""
 
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -48,3 +50,25 @@ class SearchRow(Struct, frozen=True):
     score: float
     attributes: dict[str, Any] | None
     text: str
+
+
+# ---- Several rankings as one, by reciprocal rank ---------------------------------------------------------------------
+
+# The higher, the less the first places count for more than the later ones.
+SMOOTHING = 60
+
+
+class Ranking(NamedTuple):
+    """Ids, the best first."""
+
+    ids: Sequence[int]
+    weight: float = 1.0
+
+
+def fuse(rankings: Iterable[Ranking]) -> list[int]:
+    """The best first. Of equals, the one with the lower id: it is earlier in its file."""
+    sums: defaultdict[int, float] = defaultdict(float)
+    for ranking in rankings:
+        for place, id in enumerate(ranking.ids, 1):
+            sums[id] += ranking.weight / (SMOOTHING + place)
+    return sorted(sums, key=lambda id: (-sums[id], id))

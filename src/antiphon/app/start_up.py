@@ -1,0 +1,73 @@
+"""What a gateway checks before it listens, and what it reports when it starts and stops."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import typer
+from aiohttp import web
+from rich.filesize import decimal
+
+from antiphon import logs
+from antiphon.app.banner import Address
+from antiphon.engines.embedded.model_choice import Machine, machine_memory
+from antiphon.engines.embedded.named_models import (
+    TOY,
+)
+from antiphon.server.app_keys import GATEWAY
+from antiphon.server.routes.passed_through import OPEN_ANSWERS
+from antiphon.settings.keys import is_loopback, needs_key
+from antiphon.settings.settings import (
+    Settings,
+    SettingsError,
+    models_directory,
+)
+
+if TYPE_CHECKING:
+    from antiphon.engines.embedded.process import EngineProcess, SharedEngineProcess
+
+BETTER_MODEL = "{name} is a toy. For a model that does real work: antiphon pull {better} ({size}), then start again."
+
+
+def this_machine(settings: Settings) -> Machine:
+    return Machine(models_directory(settings), machine_memory(), settings.model_context, settings.model_slots)
+
+
+def better_model(settings: Settings, model: str) -> str | None:
+    """A line for who runs the toy without having pulled anything better."""
+    machine = this_machine(settings)
+    better = machine.recommended()
+    if model != TOY.name or better is TOY or any(pulled.rank > TOY.rank for pulled in machine.pulled()):
+        return None
+    return BETTER_MODEL.format(name=model, better=better.name, size=decimal(better.size))
+
+
+STOPPING = "Stopping: {are} running; at most {most:g} s. Ctrl-C again stops at once."
+OPEN_TO_ALL = (
+    "other machines can reach {host}, and no key is set: anybody there could use the gateway, and read what is stored. "
+    "Set a key with --api-key KEY or ANTIPHON_API_KEY=KEY (`antiphon key new NAME` makes one), or listen on 127.0.0.1. "
+    "--insecure-no-auth starts it as it is."
+)
+
+
+def refuse_to_be_open(settings: Settings) -> Settings:
+    """Without a key only this machine is let in, unless the settings say that everybody is."""
+    if not needs_key(settings) and not settings.insecure_no_auth and not is_loopback(settings.host):
+        raise SettingsError(OPEN_TO_ALL.format(host=settings.host or "every address"))
+    return settings
+
+
+def log_listening(app: web.Application, address: Address, embedded: "EngineProcess | SharedEngineProcess | None") -> None:
+    model: dict[str, Any] = {"model": embedded.alias} if embedded is not None else {}
+    logs.log("listening", url=str(address), engines=[engine.root for engine in app[GATEWAY].pool.engines], **model)
+
+
+def announce_stop(app: web.Application, settings: Settings) -> None:
+    """Who pressed Ctrl-C sees what it waits for; a program finds it in the log."""
+    running = app[GATEWAY].responses_running + app[OPEN_ANSWERS].count
+    if not logs.is_plain(settings.log_format):
+        logs.log("stopping", responses=running, seconds_at_most=settings.shutdown_timeout)
+        return
+    are = "1 response is" if running == 1 else f"{running} responses are"
+    words = STOPPING.format(are=are, most=settings.shutdown_timeout) if running else "Stopping."
+    # In place of the ^C that the terminal shows.
+    typer.echo(f"\r{words}" if sys.stderr.isatty() else words, err=True)

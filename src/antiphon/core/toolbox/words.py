@@ -1,0 +1,122 @@
+"""Tools, calls and results as text in the messages, for chat templates that do not show tools to the model."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from antiphon.wire.chat import ChatTool
+
+INTRODUCTION = """\
+# Tools
+
+You can call functions. Each line between <tools> and </tools> describes one, its parameters as a JSON schema:
+<tools>
+{tools}
+</tools>
+To call a function, write an object with its name and its arguments between <tool_call> and </tool_call>, and nothing after it:
+<tool_call>
+{{"name": "the name of the function", "arguments": {{"parameter": "value"}}}}
+</tool_call>
+Its result is then told to you between <tool_response> and </tool_response>."""
+
+RESULT_BEGINS, RESULT_ENDS = "<tool_response>", "</tool_response>"
+
+MUST = "Answer now by calling {names}, and with nothing else."
+
+
+def tools_to_words(tools: Sequence[ChatTool]) -> str:
+    return INTRODUCTION.format(tools="\n".join(msgspec.json.encode(tool.function).decode() for tool in tools))
+
+
+def must_call(names: Sequence[str]) -> str:
+    return MUST.format(names=one_of(names))
+
+
+def one_of(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"one of these functions: {', '.join(names)}"
+
+
+def call_to_words(name: str, arguments: str) -> str:
+    return f'<tool_call>\n{{"name": {msgspec.json.encode(name).decode()}, "arguments": {arguments}}}\n</tool_call>'
+
+
+def result_to_words(output: str) -> str:
+    return f"{RESULT_BEGINS}\n{output}\n{RESULT_ENDS}"
+
+
+# ---- what Antiphon itself says to a model ----------------------------------------------------------------------------
+# In one place, so that a model that repeats it is recognised.
+
+
+# ---- an answer that was rejected -------------------------------------------------------------------------------------
+
+# As the result of the call, and after the answer.
+BAD_CALL = "This call was not carried out: {complaint}. Correct it, and call the tool again."
+BAD_ANSWER = "This answer cannot be used: {complaint}. Answer again, with nothing but JSON that follows the schema."
+
+# As a user would say it: a small model repeats what a tool is said to have answered, and this is no answer to anything.
+CALL_AGAIN = "The arguments of the last call were wrong: {complaint}. Call {name} once more, with other arguments."
+CALL_INSTEAD = "The last call was wrong: {complaint}. Do the same by calling {names}, and with nothing else."
+CALL_ANOTHER = "Do not call {name} now, because {complaint}. Do something else instead."
+ANSWER_AGAIN = "The last answer was wrong: {complaint}. Answer once more, with nothing but JSON that follows the schema."
+
+
+# ---- a call that the gateway does not run ----------------------------------------------------------------------------
+
+NO_SUCH_TOOL = (
+    "There is no tool {name} that can be called now. These can be called: {names}. Call one of them, or answer without a tool."
+)
+NO_TOOLS_LEFT = "There is no tool {name}, and no other one can be called now. Answer without a tool."
+NO_CALLS_LEFT = (
+    "This call was not carried out: at most {count} such calls may be made for one answer, and they have been made. "
+    "Go on without it, with the results that you have."
+)
+CALLED_AGAIN = (
+    "This call was not carried out: you have made it twice before, with the same arguments, and you have its results. "
+    "Do not make it again. Answer now, in words, with what you know."
+)
+# To a small model, which would repeat the call, or apologize for it.
+ANSWER_NOW = "Answer my question now, in a few sentences, with the results that you have."
+# Where there is something to cite: by the end of its calls, it has forgotten what their results asked for.
+AND_CITE = " Write the number of the result after each sentence that uses it, such as [1]."
+
+
+# ---- a loop ----------------------------------------------------------------------------------------------------------
+
+FAILED_AGAIN = (
+    "This call has failed {count} times with the same arguments. Do not make it again. "
+    "Use another tool or other arguments, or tell the user what is wrong."
+)
+SAME_AGAIN = (
+    "This call was made {count} times with the same arguments, and the result was the same each time. Do not make it again: "
+    "you have its result. Go on with the next step, or tell the user what you have found."
+)
+
+ALL_FAIL = (
+    "All calls of the last {count} turns have failed with this same output. Do not call {names} now. "
+    "Use another tool if there is one that can help, or answer with what you know."
+)
+
+
+# ---- a call that had to be approved ----------------------------------------------------------------------------------
+
+NOT_APPROVED = "The user did not approve this call, so it was not made."
+REASON = "The reason: {reason}"
+
+# Each begins and ends with words of its own: what a model writes is compared with them from its first letter to its last.
+OWN_WORDS = (
+    BAD_CALL,
+    BAD_ANSWER,
+    CALL_AGAIN,
+    CALL_INSTEAD,
+    CALL_ANOTHER,
+    ANSWER_AGAIN,
+    FAILED_AGAIN,
+    SAME_AGAIN,
+    ALL_FAIL,
+    NO_SUCH_TOOL,
+    NO_TOOLS_LEFT,
+    NO_CALLS_LEFT,
+    CALLED_AGAIN,
+    MUST,
+)

@@ -1,0 +1,109 @@
+"""A database that is opened when it is first used. Most gateways have no files, and need not wait for it."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from pathlib import Path
+from typing import TypeVar
+
+from antiphon.errors import StoreUnavailable
+from antiphon.logs import log
+from antiphon.store.files.schema import FILE_MIGRATIONS
+from antiphon.store.files.temporary_folders import TemporaryFolder, remove_leftovers
+from antiphon.store.protocol import CannotOpen, FileStore
+from antiphon.store.sql.operations import Database, Operation
+from antiphon.store.sqlite.database import open_sqlite
+from antiphon.store.wakeups import Wakeups
+
+T = TypeVar("T")
+
+
+class LazyDatabase:
+    def __init__(
+        self, open: Callable[[], AbstractAsyncContextManager[Database]], wakeups: Wakeups, clock: Callable[[], float]
+    ) -> None:
+        """`clock`: as long as it is not open."""
+        self.wakeups = wakeups
+        self._open = open
+        self._clock = clock
+        self._opened: Database | None = None
+        self._opening = asyncio.Lock()
+        self._resources = AsyncExitStack()
+
+    def clock(self) -> float:
+        return self._clock() if self._opened is None else self._opened.clock()
+
+    async def read(self, operation: Operation[T]) -> T:
+        return await (await self.opened()).read(operation)
+
+    async def write(self, operation: Operation[T]) -> T:
+        return await (await self.opened()).write(operation)
+
+    async def opened(self) -> Database:
+        if self._opened is None:
+            async with self._opening:
+                if self._opened is None:
+                    try:
+                        self._opened = await self._resources.enter_async_context(self._open())
+                    except (CannotOpen, OSError) as reason:
+                        # Where the database is, is not for clients.
+                        log("store_error", level=logging.WARNING, store="files", error=str(reason))
+                        raise StoreUnavailable from reason
+        return self._opened
+
+    async def close(self) -> None:
+        await self._resources.aclose()
+        self._opened = None
+
+
+# ---- The files beside a store: in a temporary folder, or beside a SQLite file ----------------------------------------
+
+# In the folder of the files.
+DATABASE = "files.db"
+# Of the folder beside a store in memory.
+IN_MEMORY = "antiphon-files-"
+# Of the folder beside a SQLite file.
+FILES_SUFFIX = ".files"
+
+
+def files_in_memory(clock: Callable[[], float] = time.time, wakeups: Wakeups | None = None) -> FileStore:
+    """Beside a store in memory: in a folder that is removed at the end."""
+    remove_leftovers(IN_MEMORY)
+    made: list[TemporaryFolder] = []
+
+    def folder() -> Path:
+        if not made:
+            made.append(TemporaryFolder(IN_MEMORY))
+        return made[0].path
+
+    woken = wakeups or Wakeups()
+
+    @contextlib.asynccontextmanager
+    async def open() -> AsyncIterator[Database]:
+        async with open_sqlite(str(folder() / DATABASE), woken, clock, migrations=FILE_MIGRATIONS) as database:
+            yield database
+
+    database = LazyDatabase(open, woken, clock)
+
+    async def close() -> None:
+        await database.close()
+        # It may be there without the database: an upload has begun, and was refused.
+        if made:
+            await asyncio.to_thread(made.pop().remove)
+
+    return FileStore(database, folder, lambda: bool(made), close)
+
+
+def files_beside(path: str, wakeups: Wakeups, clock: Callable[[], float] | None) -> FileStore:
+    """Beside a SQLite file: responses.db has its files in responses.files."""
+    folder = Path(path).expanduser().with_suffix(FILES_SUFFIX)
+
+    def open() -> contextlib.AbstractAsyncContextManager[Database]:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return open_sqlite(str(folder / DATABASE), wakeups, clock, migrations=FILE_MIGRATIONS)
+
+    database = LazyDatabase(open, wakeups, clock or time.time)
+    return FileStore(database, lambda: folder, (folder / DATABASE).exists, database.close)
