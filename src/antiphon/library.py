@@ -1,5 +1,7 @@
 """The names of the library, which `antiphon` exports. They are imported when the first of them is used."""
 
+from collections.abc import Iterator
+
 from antiphon import errors as errors
 from antiphon.core.checks.work import CheckOutcome as CheckOutcome
 from antiphon.core.checks.work import CheckWork as CheckWork
@@ -8,6 +10,7 @@ from antiphon.core.events.encode import SseEncoder as SseEncoder
 from antiphon.core.events.plain_deltas import AnyEvent as AnyEvent
 from antiphon.core.events.plain_deltas import PlainDelta as PlainDelta
 from antiphon.core.events.plain_deltas import expand as expand
+from antiphon.core.exchange import sync_run
 from antiphon.core.exchange.environment import Environment as Environment
 from antiphon.core.exchange.exchange import Exchange as Exchange
 from antiphon.core.exchange.steps import Ask as Ask
@@ -21,7 +24,6 @@ from antiphon.core.exchange.steps import ListTools as ListTools
 from antiphon.core.exchange.steps import RunTools as RunTools
 from antiphon.core.exchange.steps import Step as Step
 from antiphon.core.exchange.steps import ToolCall as ToolCall
-from antiphon.core.exchange.sync_run import run_exchange as run_exchange
 from antiphon.core.items.usage import Uncounted as Uncounted
 from antiphon.core.knowledge import dialects as dialects
 from antiphon.core.knowledge.dialect import Dialect as Dialect
@@ -46,3 +48,14 @@ from antiphon.wire.responses import InputTokensDetails as InputTokensDetails
 from antiphon.wire.responses import OutputTokensDetails as OutputTokensDetails
 from antiphon.wire.responses import Response as Response
 from antiphon.wire.responses import Usage as Usage
+
+
+def run_exchange(
+    exchange: Exchange,
+    ask: sync_run.AskEngine,
+    run_tool: sync_run.RunTool = sync_run.no_tools,
+    list_tools: sync_run.ListServer = sync_run.no_servers,
+) -> Iterator[AnyEvent]:
+    """Every event of the exchange, to the terminal one. `ask` posts a chat request and returns, or yields, the pieces of the
+    engine's body; it raises one of `antiphon.errors`. Checks are run in place, by `run_check()`."""
+    return sync_run.run_exchange(exchange, ask, run_check, run_tool, list_tools)

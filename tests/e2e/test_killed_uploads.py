@@ -15,7 +15,7 @@ from antiphon.files.library import FileLibrary
 from antiphon.files.limits import FileLimits
 from antiphon.ids import new_id
 from antiphon.store import open_store
-from antiphon.store.sql.operations import Operation, Statement
+from antiphon.store.operations import Operation, Statement
 from bench.processes import free_port
 
 pytestmark = pytest.mark.timeout(90)

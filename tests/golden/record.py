@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from antiphon.core.exchange.sync_run import replay
+from support.sync_runs import replay
 
 HERE = Path(__file__).parent
 

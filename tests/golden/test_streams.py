@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from support.exchanges import FULL_REQUEST
 from support.streams import check_stream, parse
+from support.sync_runs import replay
 
 from antiphon.core.events.plain_deltas import AnyEvent
-from antiphon.core.exchange.sync_run import replay
 from antiphon.core.items.answer_reader import AnswerReader
 
 STREAMS = Path(__file__).parent / "streams"

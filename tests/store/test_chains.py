@@ -8,7 +8,7 @@ import pytest
 from support.stores import BEGINNING, Clock, queued, record
 
 from antiphon.store.files.opened import files_in_memory
-from antiphon.store.sql.operations import Operation, Statement
+from antiphon.store.operations import Operation, Statement
 from antiphon.store.sql.recent_chains import Chain, RecentChains
 from antiphon.store.sql.store import SqlStore
 from antiphon.store.sqlite.database import SqliteDatabase, open_sqlite

@@ -11,7 +11,7 @@ from support.stores import Clock
 
 from antiphon.errors import StoreUnavailable
 from antiphon.store import Store, open_store
-from antiphon.store.sql.operations import Change, Operation, Statement
+from antiphon.store.operations import Change, Operation, Statement
 
 WRITE = Change(
     "INSERT INTO files (id, owner, created_at, expires_at, size, purpose, filename) VALUES ($1, $2, $3, $4, $5, $6, $7)",

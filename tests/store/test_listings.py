@@ -6,9 +6,9 @@ from support.stores import Clock, conversation, items, record
 from antiphon.errors import InvalidRequest
 from antiphon.store import Store
 from antiphon.store import records as search_bounds
+from antiphon.store.operations import Row, Statement
 from antiphon.store.records import Item, Listing, ListPlace
 from antiphon.store.sql import listings
-from antiphon.store.sql.operations import Row, Statement
 
 
 def ids(listing: Listing) -> list[str]:

@@ -12,13 +12,7 @@ from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.core.exchange.environment import Environment
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.exchange.steps import Ask, Check
-from antiphon.core.exchange.sync_run import (
-    ListServer,
-    RunTool,
-    no_servers,
-    no_tools,
-    run_exchange,
-)
+from antiphon.core.exchange.sync_run import ListServer, RunTool, no_servers, no_tools
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
@@ -26,6 +20,7 @@ from antiphon.errors import ApiError
 from antiphon.gateway.runs.check_process import run_check
 from antiphon.wire.responses import CreateResponse
 from support.streams import check_stream, parse
+from support.sync_runs import run_exchange
 
 Event = dict[str, Any]
 # One engine answer: its bytes, their pieces, or the error that it refuses with.

@@ -8,13 +8,7 @@ import msgspec
 
 from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.core.exchange.steps import Ask
-from antiphon.core.exchange.sync_run import (
-    ListServer,
-    RunTool,
-    no_servers,
-    no_tools,
-    run_exchange,
-)
+from antiphon.core.exchange.sync_run import ListServer, RunTool, no_servers, no_tools
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
@@ -22,6 +16,7 @@ from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.recording.recording import Recording
 from antiphon.errors import ApiError
 from support.exchanges import ScriptedAnswer, make_environment
+from support.sync_runs import run_exchange
 
 ENGINE = "http://engine"
 Split = Callable[[bytes], Sequence[bytes]]

@@ -8,9 +8,14 @@ import msgspec
 
 from antiphon.store import Store
 from antiphon.store.memory.store import MemoryStore
+from antiphon.store.operations import (
+    Operation,
+    Row,
+    Statement,
+    placeholders,
+)
 from antiphon.store.records import Conversation, Event, Item, Record
 from antiphon.store.sql import responses
-from antiphon.store.sql.operations import Operation, Row, Statement, placeholders
 
 DAY = 86_400
 BEGINNING = 1_800_000_000

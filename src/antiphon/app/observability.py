@@ -14,12 +14,8 @@ from antiphon.gateway.state.owners import Keyring
 from antiphon.server.metrics.instruments import Instruments
 from antiphon.server.metrics.responses import measured_responses
 from antiphon.server.metrics.timed_methods import measured_checker, measured_store
-from antiphon.server.routes.metrics import (
-    METRICS,
-    METRICS_KEYS,
-    Exposed,
-    counting_unrouted,
-)
+from antiphon.server.request_counts import METRICS, Exposed, counting_unrouted
+from antiphon.server.routes.metrics import METRICS_KEYS
 from antiphon.settings.keys import metrics_readers
 from antiphon.settings.settings import Settings
 from antiphon.store.protocol import Store

@@ -379,6 +379,7 @@ def replay(
     from antiphon.core.exchange.sync_run import replay as replay_stream
     from antiphon.core.knowledge.dialects import BY_NAME
     from antiphon.core.recording.file import is_recording
+    from antiphon.gateway.runs.check_process import run_check
 
     if dialect is not None and dialect not in BY_NAME:
         _fail(f"unknown dialect {dialect!r}; there are {', '.join(BY_NAME)}")
@@ -386,7 +387,7 @@ def replay(
     if is_recording(data):
         _rerun(data)
     else:
-        typer.echo(replay_stream([data]), nl=False)
+        typer.echo(replay_stream([data], run_check), nl=False)
 
 
 def _rerun(data: bytes) -> None:

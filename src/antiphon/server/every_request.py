@@ -11,6 +11,7 @@ from aiohttp import web
 from antiphon.engines.trace_context import headers_to_trace, set_trace_headers
 from antiphon.server.app_keys import KEYRING
 from antiphon.server.cors import answer_preflight
+from antiphon.server.request_counts import count_request
 from antiphon.server.request_headers import PRIVATE, check_headers, is_private
 from antiphon.server.request_state import (
     OWNER,
@@ -22,7 +23,6 @@ from antiphon.server.request_state import (
     owner_of_key,
     set_headers,
 )
-from antiphon.server.routes.metrics import count_request
 from antiphon.transport import reads_whole
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from antiphon.store.operations import Database
 from antiphon.store.records import (
     PAGE_BYTES,
     Cancellation,
@@ -24,7 +25,6 @@ from antiphon.store.records import (
     Progress,
     Record,
 )
-from antiphon.store.sql.operations import Database
 from antiphon.store.wakeups import Wakeup
 
 # ---- uploaded files, and what is made of them ------------------------------------------------------------------------

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from support.engine import answer, call, chunk, text
 from support.exchanges import Event, Recorder, checked, make_environment, run_answers
+from support.sync_runs import run_exchange
 from support.toy_tool import DICE, Dice, roll
 
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.exchange.steps import Ask, Count, Estimate
-from antiphon.core.exchange.sync_run import run_exchange
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.failures import failure_to_error
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model

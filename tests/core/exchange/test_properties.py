@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from support.demands import complaint, shown
 from support.engine import objection, text
 from support.streams import check_stream, parse
+from support.sync_runs import replay, run_exchange
 
 from antiphon.core.exchange.environment import Environment
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.exchange.response_object import request_to_response
-from antiphon.core.exchange.sync_run import replay, run_exchange
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import BY_NAME
 from antiphon.core.knowledge.knowledge import EngineKnowledge

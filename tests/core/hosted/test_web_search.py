@@ -10,9 +10,9 @@ from support.conversions import messages
 from support.engine import answer, call, text
 from support.exchanges import Recorder, run_answers
 from support.recorded import record
+from support.sync_runs import to_stream
 
 from antiphon.core.exchange.steps import ToolCall
-from antiphon.core.exchange.sync_run import to_stream
 from antiphon.core.hosted.search_results import (
     SearchResult,
     WebSearchData,

@@ -5,11 +5,11 @@ from collections import deque
 import msgspec
 from support.engine import answer, call, text
 from support.exchanges import make_environment
+from support.sync_runs import run_exchange
 from support.toy_tool import DICE, Dice
 
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.exchange.steps import Ask, AwaitProbe
-from antiphon.core.exchange.sync_run import run_exchange
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.help import ConversationForms
 from antiphon.core.knowledge.knowledge import EngineKnowledge

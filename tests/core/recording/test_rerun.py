@@ -10,12 +10,12 @@ import pytest
 from support.engine import answer, call, chunk, text
 from support.exchanges import ScriptedAnswer, make_environment
 from support.recorded import record
+from support.sync_runs import to_stream
 from support.toy_tool import DICE, Dice, KnownDice
 
 from antiphon.core.events.plain_deltas import expand
 from antiphon.core.exchange.environment import KnownDefinitions
 from antiphon.core.exchange.steps import ToolCall
-from antiphon.core.exchange.sync_run import to_stream
 from antiphon.core.knowledge.dialects import BY_NAME, PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
 from antiphon.core.recording.file import (

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from support.engine import DONE, chunk
 from support.exchanges import make_environment
 from support.streams import parse
+from support.sync_runs import replay
 
 from antiphon.core.events.deltas import (
     CallDelta,
@@ -24,7 +25,6 @@ from antiphon.core.events.deltas import (
 )
 from antiphon.core.events.plain_deltas import PlainDelta
 from antiphon.core.exchange.exchange import Exchange
-from antiphon.core.exchange.sync_run import replay
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.stream.chat_chunks import ChunkReader

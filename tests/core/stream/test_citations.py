@@ -13,12 +13,12 @@ from support.engine import answer, call, chunk, text
 from support.exchanges import Event, checked, make_environment, run_answers
 from support.operations import CopiedText, assert_linear, count_calls, count_copied
 from support.streams import SDK_EVENT
+from support.sync_runs import run_exchange
 from support.toy_tool import DICE, Dice
 
 from antiphon.core.events.deltas import CallDelta, CitedDelta, TextDelta
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.exchange.steps import Ask, ToolCall
-from antiphon.core.exchange.sync_run import run_exchange
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.stream.citations import (

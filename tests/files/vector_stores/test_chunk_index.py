@@ -15,7 +15,7 @@ from antiphon.files.vector_stores.search.chunk_index import EMBED_AGAIN, ChunkIn
 from antiphon.files.vector_stores.search.found import Found, Wanted
 from antiphon.store import Store, open_store
 from antiphon.store.files import chunks
-from antiphon.store.sql.operations import Operation, Statement
+from antiphon.store.operations import Operation, Statement
 
 WORDS = Wanted(embedding_weight=0)
 MEANING = Wanted(text_weight=0)

@@ -17,8 +17,8 @@ from antiphon.files.vector_stores.search.found import SearchOptions
 from antiphon.store import Store, open_store
 from antiphon.store.files import indexing
 from antiphon.store.files.vector_store_files import remove as remove_file
+from antiphon.store.operations import Operation, Statement
 from antiphon.store.sql.listings import RowPage
-from antiphon.store.sql.operations import Operation, Statement
 from antiphon.wire.vector_stores import (
     ChunkSizes,
     CreateFileBatch,

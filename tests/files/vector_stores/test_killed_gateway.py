@@ -15,7 +15,7 @@ from support.postgres import PostgresServer
 from antiphon.files.vector_stores.chunking import chunks
 from antiphon.store import Store, open_store
 from antiphon.store.files.records import Chunking
-from antiphon.store.sql.operations import Operation, Statement
+from antiphon.store.operations import Operation, Statement
 
 TEXT = "\n\n".join(f"Paragraph {number}: the quick brown fox jumps over the lazy dog. " * 5 for number in range(4_000))
 

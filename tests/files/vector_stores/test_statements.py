@@ -7,7 +7,7 @@ import pytest
 
 from antiphon.store import open_store
 from antiphon.store.files import indexing, vector_store_files, vector_stores
-from antiphon.store.sql.operations import Operation, Statement
+from antiphon.store.operations import Operation, Statement
 from antiphon.store.sqlite.connections import to_sqlite
 
 

@@ -24,7 +24,7 @@ from antiphon.files.vector_stores.search.vectors import (
 from antiphon.store import open_store
 from antiphon.store.files import chunks
 from antiphon.store.files.chunks import NewChunk, StoreState, VectorRow
-from antiphon.store.sql.operations import Database, Operation
+from antiphon.store.operations import Database, Operation
 
 WIDTH = 32
 ROW = WIDTH + 4 + ROW_BYTES

@@ -12,9 +12,9 @@ from support.engine import DONE, USAGE, MockEngine, Writer, answer, call, chunk
 from support.exchanges import FULL_REQUEST
 from support.gateway import GatewayUnderTest, running_gateway
 from support.streams import check_response, parse
+from support.sync_runs import replay
 
 from antiphon.core.events.stored import DELTAS, PARTS, OutputSoFar, frame_to_event
-from antiphon.core.exchange.sync_run import replay
 from antiphon.gateway.background.followers import ended
 from antiphon.gateway.background.progress import current_response
 from antiphon.store.memory.store import MemoryStore

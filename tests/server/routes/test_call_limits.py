@@ -12,8 +12,8 @@ from support.engine import MockEngine, answer, call, chunk, text
 from support.gateway import GatewayUnderTest, standing_before
 from support.sockets import connected
 from support.streams import check_stream, parse
+from support.sync_runs import replay
 
-from antiphon.core.exchange.sync_run import replay
 from antiphon.wire.responses import CreateResponse
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": False}

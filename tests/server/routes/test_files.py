@@ -16,7 +16,7 @@ from support.ways_in import until
 
 from antiphon.files.contents import PIECE
 from antiphon.settings.tables import FileSettings
-from antiphon.store.sql.operations import Change, Operation
+from antiphon.store.operations import Change, Operation
 
 NAMES = ["plain.txt", "with space; and=.txt", 'quo"ted\\.txt', "Übergröße 文書 🦊.txt", "per%20cent%.txt", "'", "-rf"]
 

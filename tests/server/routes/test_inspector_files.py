@@ -14,7 +14,7 @@ from antiphon.store.files import files as file_operations
 from antiphon.store.files import vector_store_files, vector_stores
 from antiphon.store.files.records import AddedFile, FileRecord, VectorStoreRecord
 from antiphon.store.files.vector_store_files import Addition
-from antiphon.store.sql.operations import Change, Operation
+from antiphon.store.operations import Change, Operation
 
 FILES = "/inspector/stored/files"
 STORES = "/inspector/stored/vector_stores"

@@ -32,10 +32,10 @@ from support.stores import (
 from antiphon.errors import StoreUnavailable
 from antiphon.store import CannotOpen, Store, open_store
 from antiphon.store.files.opened import files_in_memory
+from antiphon.store.operations import Operation, Statement
 from antiphon.store.postgres.database import RETRY_DELAY, Timeouts, open_postgres
 from antiphon.store.records import Record
 from antiphon.store.sql import item_index
-from antiphon.store.sql.operations import Operation, Statement
 from antiphon.store.sql.schema import MIGRATIONS
 from antiphon.store.sql.store import SqlStore
 from antiphon.store.wakeups import Wakeups

@@ -20,9 +20,9 @@ from support.stores import BEGINNING, DAY, Clock, conversation, events, item, it
 from antiphon.errors import StoreUnavailable
 from antiphon.store import CannotOpen, IdTaken, Store, default_url, open_store
 from antiphon.store.files.opened import files_in_memory
+from antiphon.store.operations import Operation
 from antiphon.store.records import Record
 from antiphon.store.sql import conversations, responses
-from antiphon.store.sql.operations import Operation
 from antiphon.store.sql.schema import MIGRATIONS
 from antiphon.store.sql.store import SqlStore
 from antiphon.store.sqlite.connections import Connect, connect

@@ -42,7 +42,7 @@ from antiphon.cli.gateway_client import KEY_VARIABLE
 from antiphon.cli.models import pulled_model
 from antiphon.core.knowledge.help import Help
 from antiphon.engines.embedded.weights import alias_of
-from antiphon.server.codex_catalog import catalog_entry
+from antiphon.server.routes.models import catalog_entry
 from antiphon.settings.settings import Settings, data_directory
 
 NO_CODEX = "Codex was not found on the PATH. Install it with `npm install -g @openai/codex`, then run this again."

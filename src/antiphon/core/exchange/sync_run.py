@@ -4,6 +4,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
+from antiphon.core.checks.work import CheckOutcome, CheckWork
 from antiphon.core.events.encode import SseEncoder
 from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.core.exchange.environment import Environment
@@ -26,11 +27,12 @@ from antiphon.core.prompt.truncation import prompt_text, tokens_by_length
 from antiphon.core.toolbox.mcp_servers import Listing, McpListError, McpServer
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import ApiError
-from antiphon.gateway.runs.check_process import run_check
 from antiphon.wire.responses import CreateResponse
 
 # Asks the engine: the pieces of its body, split in any way. An error before the first piece: the engine rejected it.
 AskEngine = Callable[[Ask], Iterable[bytes]]
+# Runs slow work in place. What reads documents is not part of the core, so the caller hands it in.
+RunCheck = Callable[[CheckWork], CheckOutcome]
 RunTool = Callable[[ToolCall], ToolResult]
 ListServer = Callable[[McpServer], Listing]
 
@@ -44,7 +46,11 @@ def no_servers(server: McpServer) -> Listing:
 
 
 def run_exchange(
-    exchange: Exchange, ask: AskEngine, run_tool: RunTool = no_tools, list_tools: ListServer = no_servers
+    exchange: Exchange,
+    ask: AskEngine,
+    run_check: RunCheck,
+    run_tool: RunTool = no_tools,
+    list_tools: ListServer = no_servers,
 ) -> Iterator[AnyEvent]:
     """Every event, to the terminal one. `ask` posts a chat request and returns, or yields, the pieces of the engine's body; it
     raises one of `antiphon.errors`. Usage that the engine does not report stays null; prompts are counted by their length."""
@@ -52,7 +58,7 @@ def run_exchange(
     while not isinstance(step := exchange.step, Done):
         match step:
             case Ask():
-                yield from _answer(exchange, ask, step)
+                yield from _answer(exchange, ask, run_check, step)
             case AwaitProbe():
                 # Nothing is probed here.
                 yield from exchange.probed(exchange.knowledge)
@@ -70,12 +76,12 @@ def run_exchange(
                 yield from exchange.counted(tokens_by_length(prompt_text(step.chat)))
             case Compact():
                 assert exchange.compaction is not None
-                deque(run_exchange(exchange.compaction, ask, run_tool), maxlen=0)
+                deque(run_exchange(exchange.compaction, ask, run_check, run_tool), maxlen=0)
                 yield from exchange.compacted()
     yield from exchange.end()
 
 
-def _answer(exchange: Exchange, ask: AskEngine, step: Ask) -> Iterator[AnyEvent]:
+def _answer(exchange: Exchange, ask: AskEngine, run_check: RunCheck, step: Ask) -> Iterator[AnyEvent]:
     try:
         pieces = iter(ask(step))
         # A generator asks the engine only now.
@@ -96,18 +102,18 @@ def _answer(exchange: Exchange, ask: AskEngine, step: Ask) -> Iterator[AnyEvent]
     yield from exchange.finish(error)
 
 
-# ---- A recorded engine stream → the Responses events that it becomes. `rerun.py` does this for a whole recording -----
+# ---- one recorded answer of an engine → the stream that it becomes ----------------------------------------------------
 
 PLAIN = Dialect(name="plain")
 REQUEST = CreateResponse(model="replay", input="…", stream=True, store=False)
 
 
-def replay(pieces: Iterable[bytes], request: CreateResponse = REQUEST, dialect: Dialect = PLAIN) -> bytes:
+def replay(pieces: Iterable[bytes], run_check: RunCheck, request: CreateResponse = REQUEST, dialect: Dialect = PLAIN) -> bytes:
     """The recording is one engine answer. Ids and times are counted, not drawn: the same recording gives the same bytes."""
     numbers = itertools.count(1)
     environment = Environment(new_id=lambda prefix: f"{prefix}_{next(numbers)}", now=lambda: 0)
     exchange = Exchange(request, [EngineKnowledge(dialect)], environment, response_id="resp_replay", asks_again=False)
-    return to_stream(run_exchange(exchange, lambda step: pieces))
+    return to_stream(run_exchange(exchange, lambda step: pieces, run_check))
 
 
 def to_stream(events: Iterable[AnyEvent], *, ended: bool = True) -> bytes:

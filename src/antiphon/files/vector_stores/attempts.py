@@ -16,8 +16,8 @@ from antiphon.store.files import indexing
 from antiphon.store.files.records import FileRecord, IndexingJob
 from antiphon.store.files.vector_store_files import NO_ROOM
 from antiphon.store.files.vector_stores import Room, owner_of
+from antiphon.store.operations import Operation
 from antiphon.store.protocol import FileStore
-from antiphon.store.sql.operations import Operation
 
 NOT_READ = "The file could not be read: {reason}."
 BUG = "The file could not be indexed because of an error in the gateway. Its log has the details."

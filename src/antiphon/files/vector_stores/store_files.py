@@ -18,8 +18,8 @@ from antiphon.store.files import vector_store_files as operations
 from antiphon.store.files import vector_stores as store_operations
 from antiphon.store.files.records import AddedFile, Status, StoreFileRecord
 from antiphon.store.files.vector_store_files import Addition, Batch
+from antiphon.store.operations import Database, Operation
 from antiphon.store.sql.listings import RowPage
-from antiphon.store.sql.operations import Database, Operation
 from antiphon.wire.vector_stores import CreateFileBatch, CreateStoreFile, FileBatch, StoreFile
 
 

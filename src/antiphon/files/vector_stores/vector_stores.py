@@ -29,9 +29,9 @@ from antiphon.store.files import vector_stores as operations
 from antiphon.store.files.records import AddedFile, VectorStoreRecord
 from antiphon.store.files.vector_store_files import Addition
 from antiphon.store.files.vector_stores import Counted, expiry
+from antiphon.store.operations import Operation
 from antiphon.store.protocol import FileStore
 from antiphon.store.sql.listings import RowPage
-from antiphon.store.sql.operations import Operation
 from antiphon.wire.vector_stores import CreateVectorStore, UpdateVectorStore, VectorStore
 
 # Seconds for which an expired store is still shown.

@@ -26,29 +26,6 @@ from antiphon.core.checks.work import (
     StoredFileWork,
 )
 
-
-def run_check(work: CheckWork) -> CheckOutcome:
-    """Runs the work in place. There is no limit to the time that something of a client may take."""
-    # Imported here: the libraries are large, and a process that hands the work on never needs them.
-    from antiphon.core.checks import grammars, schemas
-    from antiphon.files.readers import file_texts
-    from antiphon.tools.web_search import page_text as web_pages
-
-    if isinstance(work, SchemaWork):
-        return schemas.check(work.schema, work.text, repair=work.repair)
-    if isinstance(work, GrammarWork):
-        return grammars.check(work.grammar, work.arguments)
-    if isinstance(work, DocumentWork):
-        return file_texts.read_for_model(work.document)
-    if isinstance(work, FileWork | StoredFileWork):
-        return NO_FILES
-    if isinstance(work, PageWork):
-        return (web_pages.read if work.is_html else web_pages.read_plain)(work.page, work.charset)
-    if isinstance(work.definition, Grammar):
-        return grammars.check_definition(work.definition)
-    return CheckOutcome(complaint=schemas.complaint_about(work.definition))
-
-
 # Each message is preceded by its size.
 SIZE_BYTES = 4
 MOST_MEMORY = 2 * 1024**3
@@ -70,6 +47,28 @@ def read_message(stream: BinaryIO) -> bytes | None:
     size = int.from_bytes(head, "big")
     message = stream.read(size)
     return message if len(message) == size else None
+
+
+def run_check(work: CheckWork) -> CheckOutcome:
+    """Runs the work in place. There is no limit to the time that something of a client may take."""
+    # Imported here: the libraries are large, and a process that hands the work on never needs them.
+    from antiphon.core.checks import grammars, schemas
+    from antiphon.files.readers import file_texts
+    from antiphon.tools.web_search import page_text
+
+    if isinstance(work, SchemaWork):
+        return schemas.check(work.schema, work.text, repair=work.repair)
+    if isinstance(work, GrammarWork):
+        return grammars.check(work.grammar, work.arguments)
+    if isinstance(work, DocumentWork):
+        return file_texts.read_for_model(work.document)
+    if isinstance(work, FileWork | StoredFileWork):
+        return NO_FILES
+    if isinstance(work, PageWork):
+        return (page_text.read if work.is_html else page_text.read_plain)(work.page, work.charset)
+    if isinstance(work.definition, Grammar):
+        return grammars.check_definition(work.definition)
+    return CheckOutcome(complaint=schemas.complaint_about(work.definition))
 
 
 def answer(message: bytes) -> CheckOutcome:
@@ -102,6 +101,8 @@ def limit_memory() -> None:
 
 def main(deadline: float) -> None:
     # Imported before the first check, whose deadline it would count for.
+    from antiphon.core.checks import grammars, schemas  # noqa: F401
+    from antiphon.files.readers import file_texts  # noqa: F401
 
     # What is wrong with a PDF is its owner's business, and nothing for a log.
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)

@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import suppress
-from typing import NamedTuple
 
 from aiohttp import web
 
@@ -12,39 +11,22 @@ from antiphon.gateway.state.owners import Keyring
 from antiphon.ids import ADMIN
 from antiphon.server.app_keys import GATEWAY, KEYRING
 from antiphon.server.metrics.exposition import merge
-from antiphon.server.metrics.instruments import OTHER, Instruments
-from antiphon.server.metrics.series import Amount
+from antiphon.server.metrics.instruments import Instruments
 from antiphon.server.metrics.state import GatewayState, engine_states
-from antiphon.server.paths import canonical_path
+from antiphon.server.request_counts import METRICS
 from antiphon.server.request_state import key_of
 from antiphon.server.routes.models import READINESS
 from antiphon.server.routes.websocket import CONNECTIONS
 from antiphon.server.siblings import SIBLINGS, is_from_sibling
 from antiphon.store.records import JobCounts
-from antiphon.transport import AnswerError
 
 # Seconds that the store may take to count the background responses.
 DEADLINE = 2.0
-# The route of what no route has, and of what is no HTTP.
-UNKNOWN, UNREADABLE = "unknown", "unreadable"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 NO_METRICS = "This gateway has no metrics: the setting metrics is false."
 NEEDS_KEY = "The metrics need a key: send `Authorization: Bearer KEY`, with the admin_key or a metrics_key of the settings."
 NOT_THIS_KEY = "This key may not read the metrics, which show what all keys do. Use the admin_key or a metrics_key."
-
-
-class Exposed(NamedTuple):
-    instruments: Instruments
-    # The paths that are also served under other prefixes, and counted as one.
-    api: frozenset[str]
-    # By resource, method and status: to look one up by its labels takes longer than to count.
-    counters: dict[tuple[object, str, int], Amount]
-
-
-# Missing: nothing is counted.
-METRICS = web.AppKey("metrics", Exposed)
 # The keys that may read the metrics, and nothing else.
 METRICS_KEYS = web.AppKey("metrics_keys", Keyring)
 
@@ -103,39 +85,3 @@ async def _jobs(app: web.Application) -> JobCounts | None:
         async with asyncio.timeout(DEADLINE):
             return await app[GATEWAY].store.count_jobs()
     return None
-
-
-# ---- requests --------------------------------------------------------------------------------------------------------
-
-
-def count_request(request: web.Request, app: web.Application, status: int) -> None:
-    exposed = app.get(METRICS)
-    # What another worker process asks for is counted there.
-    if exposed is None or is_from_sibling(request):
-        return
-    method = request.method if request.method in METHODS else OTHER
-    key = request.match_info.route.resource, method, status
-    counter = exposed.counters.get(key)
-    if counter is None:
-        labels = _route(request, exposed.api), method, str(status)
-        counter = exposed.counters[key] = exposed.instruments.http_requests.labels(*labels)
-    counter.value += 1
-
-
-def counting_unrouted(instruments: Instruments, answer_error: AnswerError) -> AnswerError:
-    """Answers as `answer_error` does."""
-
-    def answer(request: web.BaseRequest, error: BaseException | None) -> web.Response:
-        response = answer_error(request, error)
-        instruments.http_requests.labels(UNREADABLE, OTHER, str(response.status)).value += 1
-        return response
-
-    return answer
-
-
-def _route(request: web.Request, api: frozenset[str]) -> str:
-    resource = request.match_info.route.resource
-    if resource is None:
-        return UNKNOWN
-    path = canonical_path(request)
-    return path if path in api else resource.canonical

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from antiphon.store.sql.operations import (
+from antiphon.store.operations import (
     Change,
     Many,
     Operation,

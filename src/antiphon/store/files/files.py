@@ -7,8 +7,15 @@ from antiphon.store import records as search_bounds
 from antiphon.store.files import files, vector_stores
 from antiphon.store.files.records import FileRecord
 from antiphon.store.files.vector_stores import Counted
+from antiphon.store.operations import (
+    Change,
+    Operation,
+    Row,
+    Statement,
+    in_groups,
+    placeholders,
+)
 from antiphon.store.records import NEWEST, ListPlace
-from antiphon.store.sql.operations import Change, Operation, Row, Statement, in_groups, placeholders
 
 # ---- Lists of uploaded files and of vector stores, of one owner or of all, the newest first --------------------------
 

@@ -14,7 +14,13 @@ from antiphon.store.files.vector_stores import (
     cancel_files,
     room_left,
 )
-from antiphon.store.sql.operations import Change, Operation, Statement, Wake, placeholders
+from antiphon.store.operations import (
+    Change,
+    Operation,
+    Statement,
+    Wake,
+    placeholders,
+)
 
 _NEXT = """
 SELECT store, file FROM vector_store_files

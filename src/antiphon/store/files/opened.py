@@ -13,8 +13,8 @@ from antiphon.errors import StoreUnavailable
 from antiphon.logs import log
 from antiphon.store.files.schema import FILE_MIGRATIONS
 from antiphon.store.files.temporary_folders import TemporaryFolder, remove_leftovers
+from antiphon.store.operations import Database, Operation
 from antiphon.store.protocol import CannotOpen, FileStore
-from antiphon.store.sql.operations import Database, Operation
 from antiphon.store.sqlite.database import open_sqlite
 from antiphon.store.wakeups import Wakeups
 

@@ -3,7 +3,7 @@
 What is read for every search is apart from what is read for the few chunks that are found: the rows of the former are small.
 """
 
-from antiphon.store.sql.operations import PostgresOnly, SqliteOnly
+from antiphon.store.operations import PostgresOnly, SqliteOnly
 from antiphon.store.sql.schema import Migrations
 
 CHUNKS = (

@@ -24,8 +24,16 @@ from antiphon.store.files.vector_stores import (
     LOCK,
     Room,
 )
+from antiphon.store.operations import (
+    Many,
+    Operation,
+    Row,
+    Statement,
+    Wake,
+    in_groups,
+    placeholders,
+)
 from antiphon.store.sql.listings import RowList, RowPage, list_rows
-from antiphon.store.sql.operations import Many, Operation, Row, Statement, Wake, in_groups, placeholders
 
 COLUMNS = "store, file, owner, created_at, status, document, size, error_code, error_message, attributes, chunking"
 _INSERT = """

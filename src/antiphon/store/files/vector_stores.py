@@ -6,9 +6,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from antiphon.store.files.records import NEVER, FileCounts, VectorStoreRecord
+from antiphon.store.operations import (
+    Change,
+    Operation,
+    Row,
+    Statement,
+    Wake,
+    in_groups,
+    placeholders,
+)
 from antiphon.store.sql import owners
 from antiphon.store.sql.listings import RowList, RowPage, list_rows
-from antiphon.store.sql.operations import Change, Operation, Row, Statement, Wake, in_groups, placeholders
 
 # The topic of indexers that wait for a file to index, or for a change of one that they index.
 INDEXING = "indexing"

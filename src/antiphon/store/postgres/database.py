@@ -18,13 +18,23 @@ from antiphon.errors import StoreUnavailable
 from antiphon.logs import log
 from antiphon.store.files.opened import LazyDatabase
 from antiphon.store.files.schema import FILE_MIGRATIONS
+from antiphon.store.operations import (
+    Change,
+    Database,
+    LongRead,
+    LongWrite,
+    Many,
+    Operation,
+    Row,
+    SqliteOnly,
+    Wake,
+)
 from antiphon.store.postgres.listener import Listener
 from antiphon.store.postgres.write_groups import WriteGroups
 from antiphon.store.protocol import CannotOpen, FileStore
 from antiphon.store.records import Record
 from antiphon.store.sql import responses, sweeper
 from antiphon.store.sql.item_index import record_keys
-from antiphon.store.sql.operations import Change, Database, LongRead, LongWrite, Many, Operation, Row, SqliteOnly, Wake
 from antiphon.store.sql.schema import MIGRATIONS, Migrations, note_oldest, pending
 from antiphon.store.wakeups import Wakeups
 

@@ -2,6 +2,14 @@
 
 from collections.abc import Collection, Sequence
 
+from antiphon.store.operations import (
+    LongRead,
+    LongWrite,
+    Operation,
+    Statement,
+    Wake,
+    placeholders,
+)
 from antiphon.store.records import (
     LONGEST_EVENT,
     Cancellation,
@@ -18,7 +26,6 @@ from antiphon.store.records import (
     fitting,
 )
 from antiphon.store.sql import conversations, event_rows, responses
-from antiphon.store.sql.operations import LongRead, LongWrite, Operation, Statement, Wake, placeholders
 
 # The topic of workers that wait for a job to claim.
 JOBS = "jobs"

@@ -3,10 +3,15 @@
 from collections.abc import Sequence
 
 from antiphon.errors import InvalidRequest
+from antiphon.store.operations import (
+    Many,
+    Operation,
+    Row,
+    Statement,
+)
 from antiphon.store.protocol import IdTaken
 from antiphon.store.records import Conversation, Item, Record
 from antiphon.store.sql import responses
-from antiphon.store.sql.operations import Many, Operation, Row, Statement
 
 COLUMNS = ", ".join(Conversation.__struct_fields__)
 LAST_POSITION = 2**62

@@ -4,8 +4,15 @@ from collections.abc import Collection, Iterable, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
+from antiphon.store.operations import (
+    Many,
+    Operation,
+    Row,
+    Statement,
+    in_groups,
+    placeholders,
+)
 from antiphon.store.records import UNFINISHED, Record
-from antiphon.store.sql.operations import Many, Operation, Row, Statement, in_groups, placeholders
 from antiphon.store.stored_items import id_of, item_ids, items_with_ids
 
 # Limits of one statement: responses that are indexed, and responses whose items are read.

@@ -6,8 +6,13 @@ from typing import Any, NamedTuple
 
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.store import records as search_bounds
+from antiphon.store.operations import (
+    Operation,
+    Row,
+    Statement,
+    placeholders,
+)
 from antiphon.store.records import NEWEST, Listed, Listing, ListPlace
-from antiphon.store.sql.operations import Operation, Row, Statement, placeholders
 
 # ---- one page of a list ----------------------------------------------------------------------------------------------
 # Rows are in the order in which they were made, after or before a row that is named, as in the lists of the API.

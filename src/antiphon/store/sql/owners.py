@@ -2,8 +2,15 @@
 
 from collections.abc import Callable, Sequence
 
+from antiphon.store.operations import (
+    Many,
+    Operation,
+    Row,
+    Statement,
+    in_groups,
+    placeholders,
+)
 from antiphon.store.sql import item_index
-from antiphon.store.sql.operations import Many, Operation, Row, Statement, in_groups, placeholders
 from antiphon.store.stored_items import item_ids
 
 # Limit of one transaction. Of responses, the items are read.

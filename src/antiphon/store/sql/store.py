@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 
 from msgspec import structs
 
+from antiphon.store.operations import ResponseDatabase
 from antiphon.store.protocol import FileStore
 from antiphon.store.records import (
     PAGE_BYTES,
@@ -24,7 +25,6 @@ from antiphon.store.records import (
     Record,
 )
 from antiphon.store.sql import background, conversations, item_index, listings, owners, responses, sweeper
-from antiphon.store.sql.operations import ResponseDatabase
 from antiphon.store.sql.recent_chains import RecentChains
 from antiphon.store.wakeups import Wakeup
 

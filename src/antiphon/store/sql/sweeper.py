@@ -3,8 +3,13 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from antiphon.store.operations import (
+    Operation,
+    Row,
+    Statement,
+    placeholders,
+)
 from antiphon.store.sql import item_index, responses
-from antiphon.store.sql.operations import Operation, Row, Statement, placeholders
 
 # Limits of one transaction: rows that are swept, rows whose size is computed (with their children), children that are removed.
 SWEPT_ROWS = 200

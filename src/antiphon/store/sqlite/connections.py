@@ -14,8 +14,13 @@ from typing import NamedTuple, TypeAlias
 
 from antiphon.errors import StoreUnavailable
 from antiphon.logs import log
+from antiphon.store.operations import (
+    LongRead,
+    LongWrite,
+    PostgresOnly,
+    Row,
+)
 from antiphon.store.protocol import CannotOpen
-from antiphon.store.sql.operations import LongRead, LongWrite, PostgresOnly, Row
 from antiphon.store.sql.schema import Migrations, note_oldest, pending
 
 Connect: TypeAlias = Callable[[Path], sqlite3.Connection]

@@ -14,9 +14,19 @@ from typing import Any, NamedTuple, TypeVar
 
 from antiphon.errors import StoreUnavailable
 from antiphon.logs import log
+from antiphon.store.operations import (
+    Change,
+    LongRead,
+    LongWrite,
+    Many,
+    Operation,
+    PostgresOnly,
+    Row,
+    Statement,
+    Wake,
+)
 from antiphon.store.records import Record
 from antiphon.store.sql import responses, sweeper
-from antiphon.store.sql.operations import Change, LongRead, LongWrite, Many, Operation, PostgresOnly, Row, Statement, Wake
 from antiphon.store.sql.schema import MIGRATIONS, Migrations
 from antiphon.store.sqlite.connections import Connect, FileLost, SqliteConnections, connect, read_long, to_sqlite, write_long
 from antiphon.store.wakeups import Wakeups

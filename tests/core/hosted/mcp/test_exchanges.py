@@ -10,6 +10,7 @@ from support.engine import answer, call, chunk, text
 from support.exchanges import make_environment
 from support.mcp_tools import CITY, FORECAST, LISTS, REPORT, WEATHER, Conversation, FakeServers, kinds, output_of
 from support.recorded import record
+from support.sync_runs import run_exchange, to_stream
 
 from antiphon.core.events.stored import OutputSoFar
 from antiphon.core.exchange.exchange import Exchange
@@ -19,7 +20,6 @@ from antiphon.core.exchange.steps import (
     RunTools,
     ToolCall,
 )
-from antiphon.core.exchange.sync_run import run_exchange, to_stream
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.knowledge.sampling import Sampling

@@ -29,7 +29,7 @@ from antiphon.store.files.chunks import (
     Ranked,
     StoreState,
 )
-from antiphon.store.sql.operations import Database
+from antiphon.store.operations import Database
 
 if TYPE_CHECKING:
     from antiphon.files.vector_stores.search.embeddings import Vectors

@@ -27,7 +27,7 @@ from antiphon.files.vector_stores.search.vectors import (
 from antiphon.logs import log
 from antiphon.store.files import chunks
 from antiphon.store.files.chunks import StoreState, VectorRow
-from antiphon.store.sql.operations import Database
+from antiphon.store.operations import Database
 
 # Rows of one part of a store that is too large for the cache, and of one step in which others are loaded.
 ROWS_IN_PART = 50_000
