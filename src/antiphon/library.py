@@ -37,7 +37,6 @@ from antiphon.core.toolbox.mcp_servers import Listing as Listing
 from antiphon.core.toolbox.mcp_servers import McpListError as McpListError
 from antiphon.core.toolbox.mcp_servers import McpServer as McpServer
 from antiphon.core.toolbox.tools import ToolResult as ToolResult
-from antiphon.gateway.runs.check_process import run_check as run_check
 from antiphon.ids import new_id as new_id
 from antiphon.sealing import Sealer as Sealer
 from antiphon.wire import events as events
@@ -48,6 +47,14 @@ from antiphon.wire.responses import InputTokensDetails as InputTokensDetails
 from antiphon.wire.responses import OutputTokensDetails as OutputTokensDetails
 from antiphon.wire.responses import Response as Response
 from antiphon.wire.responses import Usage as Usage
+
+
+def run_check(work: CheckWork) -> CheckOutcome:
+    """Runs the work in place. There is no limit to the time that something of a client may take."""
+    # Imported here: the libraries are large, and a program that hands the work on never needs them.
+    from antiphon.gateway.runs import check_process
+
+    return check_process.run_check(work)
 
 
 def run_exchange(

@@ -14,7 +14,7 @@ from antiphon.settings.settings import Settings, data_directory
 from antiphon.store import POSTGRES, default_url
 from antiphon.store.files.opened import DATABASE as FILE_DATABASE
 from antiphon.store.files.opened import FILES_SUFFIX
-from antiphon.store.postgres.database import without_password
+from antiphon.store.postgres.address import without_password
 
 DATABASE_FILE = "responses.db"
 DUMP_FILE = "antiphon.dump"

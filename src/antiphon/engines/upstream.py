@@ -16,8 +16,9 @@ from msgspec import Struct
 
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import BY_NAME, PLAIN
-from antiphon.core.knowledge.failures import headers_to_advice, http_answer_to_error
+from antiphon.core.knowledge.failures import http_answer_to_error
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Loading, Model
+from antiphon.core.knowledge.retry_advice import headers_to_advice
 from antiphon.core.prompt.convert import chat_to_bytes
 from antiphon.engines.affinity import NO_ROUTING
 from antiphon.engines.bodies import LimitedReceiver, TooLarge, read_document, read_refusal

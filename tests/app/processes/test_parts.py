@@ -21,7 +21,7 @@ from antiphon.app.processes.worker import share_of
 from antiphon.core.knowledge.knowledge import Loading
 from antiphon.engines.embedded.process import SharedEngineProcess
 from antiphon.server.app_keys import GATEWAY
-from antiphon.server.metrics.exposition import merge, merge_departed
+from antiphon.server.metrics.merging import merge, merge_departed
 from antiphon.settings.settings import Settings
 from antiphon.store import open_store
 from antiphon.store.records import Record

@@ -8,10 +8,10 @@ from support.llamacpp import running_llamacpp
 from support.templates import ALTERNATING, OPENS_THOUGHT, THINKING, THINKING_WITH_TOOLS
 from support.tiny_model import CHATML, write_tiny_model
 
+from antiphon.engines.probes.answers import Knowledge, ask_for_code_word
 from antiphon.engines.probes.client import TIME_LIMIT, ProbeClient
 from antiphon.engines.probes.findings import Finding, Verdict
 from antiphon.engines.probes.prober import learned, probe, teach
-from antiphon.engines.probes.tools import Knowledge, ask_for_code_word
 from antiphon.engines.upstream import Engine, EngineOptions
 from antiphon.transport import make_session
 

@@ -20,10 +20,10 @@ from support.reading_model import (
     whole,
 )
 
+from antiphon.engines.probes.answers import MOST_TOKENS
 from antiphon.engines.probes.findings import Finding, Verdict
 from antiphon.engines.probes.prober import learned, probe
 from antiphon.engines.probes.questions import CODE_WORD, CODE_WORD_TOOLS, FOR_CODE_WORD
-from antiphon.engines.probes.tools import MOST_TOKENS
 from antiphon.engines.upstream import Engine
 from antiphon.transport import make_session
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from antiphon.store.postgres.database import address_to_words, without_password
+from antiphon.store.postgres.address import address_to_words, without_password
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ from antiphon.app.processes.shared_limits import SharedLimits
 from antiphon.app.processes.supervised import Supervised
 from antiphon.engines.embedded.process import EngineProcess, RestartPauses
 from antiphon.logs import log
-from antiphon.server.metrics.exposition import merge_departed
+from antiphon.server.metrics.merging import merge_departed
 from antiphon.settings.settings import Settings, SettingsError
 
 # Of a process that dies soon after its start.

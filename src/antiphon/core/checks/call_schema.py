@@ -9,7 +9,7 @@ Where every answer must have this form, one more function, `say`, is for answers
 from collections.abc import Container, Sequence
 from typing import Any
 
-from antiphon.core.checks.schemas import Schema, with_inner
+from antiphon.core.checks.schema_support import Schema, with_inner
 from antiphon.wire.chat import ChatFunction
 
 NAME = "tool_call"

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import UNSET
 
 from antiphon.core.checks.gbnf import schema_to_gbnf, text_to_gbnf
-from antiphon.core.checks.schemas import ANY_OBJECT, Schema
+from antiphon.core.checks.schema_support import ANY_OBJECT, Schema
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.wire.chat import ChatRequest
 

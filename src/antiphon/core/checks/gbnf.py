@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from antiphon.core.checks.schemas import Schema
+from antiphon.core.checks.schema_support import Schema
 
 # ---- The range of a number in a JSON schema → the body of a GBNF rule, which has to spell it out digit by digit ------
 

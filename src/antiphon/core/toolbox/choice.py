@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from antiphon.core.checks.call_schema import say_function
 from antiphon.core.checks.constraints import constrains
-from antiphon.core.checks.schemas import is_enforced
+from antiphon.core.checks.schema_support import is_enforced
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.protocols.responses.read import convert
 from antiphon.core.toolbox.deferred import DeferredTool

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.checks.schemas import ANY_OBJECT, Schema, is_enforced
+from antiphon.core.checks.schema_support import ANY_OBJECT, Schema, is_enforced
 from antiphon.core.checks.work import CheckWork, Flaw, Grammar, GrammarWork, SchemaWork
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.protocols.responses.item_paths import is_stored

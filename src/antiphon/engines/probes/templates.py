@@ -12,6 +12,7 @@ from msgspec import structs
 from antiphon.core.knowledge import template_demands as demands
 from antiphon.core.knowledge.template_demands import REMEDIES, facts_in_text, words_in_text
 from antiphon.engines.probes import answers
+from antiphon.engines.probes.answers import Knowledge, ask_for_code_word
 from antiphon.engines.probes.client import ProbeClient, Rejection
 from antiphon.engines.probes.findings import NoAnswer, Observation, Verdict
 from antiphon.engines.probes.questions import (
@@ -23,7 +24,6 @@ from antiphon.engines.probes.questions import (
     SHORT,
     TOOLS,
 )
-from antiphon.engines.probes.tools import Knowledge, ask_for_code_word
 
 Message = dict[str, Any]
 Messages = list[Message]

@@ -10,8 +10,8 @@ from antiphon.errors import Forbidden, NotFound, StoreUnavailable, Unauthorized
 from antiphon.gateway.state.owners import Keyring
 from antiphon.ids import ADMIN
 from antiphon.server.app_keys import GATEWAY, KEYRING
-from antiphon.server.metrics.exposition import merge
 from antiphon.server.metrics.instruments import Instruments
+from antiphon.server.metrics.merging import merge
 from antiphon.server.metrics.state import GatewayState, engine_states
 from antiphon.server.request_counts import METRICS
 from antiphon.server.request_state import key_of

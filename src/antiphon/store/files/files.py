@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from antiphon.store import records as search_bounds
-from antiphon.store.files import files, vector_stores
+from antiphon.store.files import vector_stores
 from antiphon.store.files.records import FileRecord
 from antiphon.store.files.vector_stores import Counted
 from antiphon.store.operations import (
@@ -42,7 +42,7 @@ class ListedStores(NamedTuple):
 
 def list_files(wanted: Wanted, now: float) -> Operation[ListedFiles]:
     """Without those that have expired: nobody can use them any more."""
-    rows = yield from _read("files", files.COLUMNS, wanted, expired_before=int(now))
+    rows = yield from _read("files", COLUMNS, wanted, expired_before=int(now))
     shown, after = _page([_to_file(row) for row in rows], wanted, lambda record: [record.id, record.filename])
     return ListedFiles(shown, after)
 
