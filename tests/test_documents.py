@@ -52,3 +52,34 @@ def test_the_page_lists_what_the_extra_all_stands_for() -> None:
     listed = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
     (everything,) = EXTRAS["all"]
     assert sorted(listed) == sorted(re.findall(r"\w+", everything.partition("[")[2]))
+
+
+# ---- the source tree, as the documents name it -----------------------------------------------------------------------
+
+SOURCE = ROOT / "src" / "antiphon"
+# `core/stream/frames.py` or `core/stream/`, as the source tree has it; `tests/…` from the root of the repository.
+NAMED = re.compile(r"`((?:[\w-]+/)+(?:[\w-]+\.py)?)`")
+TREE_PAGES = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", ROOT / "docs" / "decisions.md"]
+
+
+@pytest.mark.parametrize("page", TREE_PAGES, ids=lambda page: page.name)
+def test_a_document_names_only_files_that_exist(page: Path) -> None:
+    named = set(NAMED.findall(page.read_text()))
+    assert named
+    assert sorted(name for name in named if not ((SOURCE / name).exists() or (ROOT / name).exists() or _below_core(name))) == []
+
+
+def _below_core(name: str) -> bool:
+    """The table of rooms names the parts of a room by themselves."""
+    return any((folder / name).is_dir() for folder in SOURCE.iterdir() if folder.is_dir())
+
+
+def test_the_architecture_is_a_page_that_one_reads() -> None:
+    assert len((ROOT / "ARCHITECTURE.md").read_text().splitlines()) <= 200
+
+
+def test_each_walk_fits_a_screen() -> None:
+    walks = (ROOT / "ARCHITECTURE.md").read_text().partition("## Four walks")[2].partition("\n## ")[0].strip().split("\n\n")[1:]
+    assert len(walks) == 4
+    assert max(len(walk.splitlines()) for walk in walks) <= 15
+    assert min(len(NAMED.findall(walk)) for walk in walks) >= 10
