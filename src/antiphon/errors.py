@@ -291,7 +291,7 @@ class NotConstrained(AnswerInvalid):
     event_code = "server_error"
 
 
-# ---- The extras of the installation: the packages of each, and the words for one that is missing ---------------------
+# ---- extras of the installation --------------------------------------------------------------------------------------
 # Antiphon is in no public index, so an extra is installed from a checkout. A package by itself might come in another version.
 
 # As in pyproject.toml: extra → the packages that it installs.
@@ -320,7 +320,7 @@ def missing_extra(what: str, extra: str) -> str:
     return f"{what} needs the extra {extra}, which is not installed. In a checkout of Antiphon: {install_command(extra)}"
 
 
-# ---- Numbers of things, in the words of a message --------------------------------------------------------------------
+# ---- numbers in messages ---------------------------------------------------------------------------------------------
 
 
 def counted(number: float, noun: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-# ---- How a message of the log reads on a terminal: one short line ----------------------------------------------------
+# ---- lines for a terminal --------------------------------------------------------------------------------------------
 
 Members = Mapping[str, Any]
 # The status of a request whose client left before its answer.

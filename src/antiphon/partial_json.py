@@ -1,8 +1,4 @@
-"""The arguments of a call as chat templates need them: always a JSON object.
-
-Models write broken JSON, and clients send it back. Then every later request of the conversation fails: Ollama answers with an
-error, and vLLM's templates fail.
-"""
+"""JSON that has not all arrived: where it ends, what it lacks, and strings that are decoded meanwhile."""
 
 import json
 import re
@@ -56,7 +52,7 @@ def _encode(value: object) -> str:
     return msgspec.json.encode(value).decode("utf-8", "replace")
 
 
-# ---- Where a JSON object or array ends, found while it arrives -------------------------------------------------------
+# ---- where an object or array ends -----------------------------------------------------------------------------------
 
 _OUTSIDE = re.compile(r'"|[{\[]+|[}\]]+')
 _INSIDE = re.compile(r'["\\]')
@@ -107,7 +103,8 @@ class Brackets:
                     may_be_balanced = True
 
 
-# ---- The end that a JSON text lacks. Some engines lose the last brackets of a call while they stream it --------------
+# ---- the end that a text lacks ---------------------------------------------------------------------------------------
+# Some engines lose the last brackets of a call while they stream it.
 
 # A string, or the beginning of one that is cut off. It never starts again inside a string: that would take quadratic time.
 STRING = possessive(r'"(?:[^"\\]|\\.)*+(?P<end>"?)', re.DOTALL)
@@ -127,7 +124,8 @@ def missing_brackets(text: str) -> str:
     return "".join(reversed(open_brackets))
 
 
-# ---- Whether the arguments of a call are a whole JSON object yet, asked after every piece of them: none is read twice ----
+# ---- is an object whole? ---------------------------------------------------------------------------------------------
+# Asked after every piece, so none is read twice.
 
 
 def is_json_object(text: str) -> bool:
@@ -163,7 +161,7 @@ class ObjectEnd:
         return bool(self._is_object)
 
 
-# ---- JSON strings that are decoded while they arrive, and the one in the arguments of a custom call, `{"input": "…"}` ----
+# ---- strings that are decoded while they arrive ----------------------------------------------------------------------
 
 INPUT = ("input",)
 # The complete part of a JSON string: an escape sequence that is cut off is left for later, and so is the first half of a

@@ -1,4 +1,4 @@
-"""What the seal of a compaction contains: a summary, and the items that are kept word for word.
+"""Text that only Antiphon reads again: seals, and what the seal of a compaction contains.
 
 The summary comes first, as plain text. A seal without anything after it is a summary alone.
 """
@@ -44,7 +44,8 @@ def text_to_compacted(text: str) -> CompactedText:
         return CompactedText(text, KeptItems())
 
 
-# ---- Sealed text: a client sends it back without being able to read it. The cipher comes in as an argument -----------
+# ---- seals -----------------------------------------------------------------------------------------------------------
+# A client sends them back without being able to read them. The cipher is an argument.
 
 # A version in front, so that formats can be distinguished: without an owner, and with one.
 PREFIX = "antiphon1."

@@ -1,4 +1,4 @@
-"""Which event loop the processes of a gateway use."""
+"""The event loop of a gateway's processes, the garbage collector, and memory that goes back to the system."""
 
 import asyncio
 import ctypes
@@ -15,7 +15,7 @@ def loop_factory() -> type[asyncio.AbstractEventLoop] | None:
     return uvloop.Loop
 
 
-# ---- When Python's garbage collector runs, and when memory that was freed goes back to the system --------------------
+# ---- memory ----------------------------------------------------------------------------------------------------------
 
 # New objects after which it looks at them, and how many of these looks go by before it looks at older ones. Python's own 700 is
 # for small programs: a thousand open streams are 300,000 objects, and what a response leaves behind is freed without the

@@ -1,4 +1,4 @@
-"""Seconds between two attempts, looks or signs of life, and until somebody is given up."""
+"""The options of each part of a gateway, and the seconds that it waits before it acts again."""
 
 from msgspec import Struct
 
@@ -36,7 +36,7 @@ class Intervals(Struct, frozen=True):
 DEFAULT_INTERVALS = Intervals()
 
 
-# ---- The options of each part of a gateway, made of the few settings that it needs -----------------------------------
+# ---- options ---------------------------------------------------------------------------------------------------------
 
 
 def http_limits(settings: Settings, intervals: Intervals) -> HttpLimits:

@@ -31,7 +31,7 @@ from antiphon.settings.groups import fill_variables
 from antiphon.settings.tables import VectorStoreSettings
 from antiphon.store.protocol import FileStore
 
-# ---- Which model turns texts into vectors, as the settings ask for it ------------------------------------------------
+# ---- which model turns texts into vectors ----------------------------------------------------------------------------
 
 TABLE = "vector_stores"
 PATH = "/v1/embeddings"

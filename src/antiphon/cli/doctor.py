@@ -24,7 +24,7 @@ from antiphon.engines.upstream import Engine
 from antiphon.settings.settings import Settings
 from antiphon.transport import make_session
 
-# ---- What a running gateway knows of its engines, for `antiphon doctor` ----------------------------------------------
+# ---- what a running gateway knows of its engines ---------------------------------------------------------------------
 
 
 class KnownModel(NamedTuple):

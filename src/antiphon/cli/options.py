@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from antiphon.core.knowledge.dialects import BY_NAME
 
-# ---- Values of options as typer reads them, without pydantic where nothing is to be checked --------------------------
+# ---- values of options, without pydantic where nothing is checked ----------------------------------------------------
 # For every option, given or not, typer makes a pydantic adapter: 8 MB and 0.1 s of the start of a gateway. A value that may be
 # invalid is still left to it, with its messages.
 

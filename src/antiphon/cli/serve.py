@@ -44,7 +44,7 @@ import os
 
 from antiphon.app.processes.listening import CannotShare, check_sharing
 
-# ---- Why the gateway cannot listen: who has its port, and which command would work -----------------------------------
+# ---- why the gateway cannot listen -----------------------------------------------------------------------------------
 
 PROC = Path("/proc")
 # The state of a socket that accepts connections, in /proc/net/tcp.
@@ -292,7 +292,7 @@ async def _signal_to_stop(reload: Callable[[], Awaitable[None]]) -> None:
             await end_task(reloading)
 
 
-# ---- How many processes answer requests. Apart from what supervises them, which a single process need not import -----
+# ---- how many processes answer requests ------------------------------------------------------------------------------
 
 NOT_IN_MEMORY = (
     "store = memory: cannot be shared by {workers} worker processes: each would have its own. Set store to sqlite:PATH or "

@@ -1,4 +1,4 @@
-"""SIGHUP: the settings are read again. If it comes because the terminal was closed, the gateway stops as before."""
+"""The signals of a gateway: SIGHUP reads the settings again, the others stop it."""
 
 import asyncio
 import contextlib
@@ -38,7 +38,7 @@ async def reload_at_hangup(reload: Callable[[], Awaitable[None]], stop: Callable
             log("bug", level=logging.ERROR, exc_info=bug)
 
 
-# ---- The signals that stop the gateway: the first one asks it to, a second one ends the process at once --------------
+# ---- stop: the first signal asks the gateway to, a second one ends the process ---------------------------------------
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

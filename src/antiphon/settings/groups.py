@@ -63,7 +63,7 @@ def _allowed(kind: inspect.Type) -> str:
     return "a table of texts" if isinstance(kind, inspect.DictType) else allowed(kind)
 
 
-# ---- Values of settings that mean the same in several tables: secrets from the environment, and hosts ----------------
+# ---- values that mean the same in several tables ---------------------------------------------------------------------
 
 # $NAME, as a whole value, or ${NAME} inside one.
 _VARIABLE = re.compile(r"^\$([A-Za-z_][A-Za-z0-9_]*)$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")

@@ -1,4 +1,4 @@
-"""The settings of containers: the table `[containers]` of antiphon.toml."""
+"""The tables of antiphon.toml: containers, files, MCP servers, hosted tools, vector stores."""
 
 from typing import Annotated, Literal
 
@@ -31,7 +31,7 @@ class ContainerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     folder: str | None = None
 
 
-# ---- The settings of uploaded files: the table `files` of antiphon.toml ----------------------------------------------
+# ---- `[files]` -------------------------------------------------------------------------------------------------------
 
 Bytes = Annotated[int, Meta(gt=0)]
 
@@ -49,7 +49,7 @@ class FileSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     text_timeout: Seconds = 60.0
 
 
-# ---- The settings of MCP servers: the table `mcp` of antiphon.toml ---------------------------------------------------
+# ---- `[mcp]` ---------------------------------------------------------------------------------------------------------
 
 
 class McpServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -107,7 +107,7 @@ class McpSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     servers: dict[str, McpServerSettings] = {}
 
 
-# ---- The settings of built-in tools that the gateway runs: the tables `[tools.TYPE]` of antiphon.toml ----------------
+# ---- `[tools.TYPE]` --------------------------------------------------------------------------------------------------
 
 
 class WebSearchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -183,7 +183,7 @@ class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     image_generation: ImageGenerationSettings | None = None
 
 
-# ---- The settings of vector stores: the table `[vector_stores]` of antiphon.toml -------------------------------------
+# ---- `[vector_stores]` -----------------------------------------------------------------------------------------------
 
 
 class VectorStoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -82,7 +82,7 @@ def placeholders(first: int, number: int) -> str:
     return ", ".join(f"${index}" for index in range(first, first + number))
 
 
-# ---- What a store needs of a database --------------------------------------------------------------------------------
+# ---- databases -------------------------------------------------------------------------------------------------------
 
 
 class Database(Protocol):

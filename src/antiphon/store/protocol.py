@@ -51,30 +51,8 @@ class IdTaken(Exception):
     """The id exists already. Ids are random, so this is a bug of the caller."""
 
 
-class Store(Protocol):
-    """Each method is atomic: it happens completely or not at all, and readers see all of it or nothing.
-
-    What a method has written is durable when it returns. Stored data belongs to an owner. Only that owner can read, continue,
-    change or delete it; for everyone else it does not exist. Nor does anything that has expired, even before it is swept. A
-    store that cannot be reached, or that does not answer in time, raises StoreUnavailable; a write that failed in this way
-    may have happened nevertheless.
-
-    A response with `kept_after_end` is not to be stored: it exists because it is made in the background. When it ends, it
-    expires so many seconds later. It is in no chain, its items cannot be found, and its deletion is not remembered.
-
-    A lease is a number of seconds, measured by the clock of the store (for Postgres: of the server), so that gateways whose
-    clocks differ agree about its end.
-    """
-
-    # Whether stored data outlives the process.
-    survives_restart: bool
-    # Uploaded files, and what is made of them.
-    files: FileStore
-
-    async def check(self) -> None:
-        """Raises StoreUnavailable if it is known that nothing can be stored. A server is not asked."""
-
-    # --- Responses
+class ResponseStore(Protocol):
+    """Responses, and the items in them."""
 
     async def put(self, record: Record) -> None:
         """Store a finished response, which does not change afterwards. Concurrent puts share a transaction. Raises IdTaken."""
@@ -98,8 +76,6 @@ class Store(Protocol):
     async def keep_until(self, owner: str, ids: Sequence[str], expires_at: int) -> None:
         """Let these responses expire no earlier than `expires_at`. Those that do not exist are left out."""
 
-    # --- Items
-
     async def find_items(self, owner: str, ids: Collection[str]) -> dict[str, bytes]:
         """The items with these ids, as JSON: from the input and output of any response, or from any conversation.
 
@@ -113,7 +89,9 @@ class Store(Protocol):
         Without it, `find_items` does so itself before it gives up.
         """
 
-    # --- Conversations
+
+class ConversationStore(Protocol):
+    """Conversations, their items, and the lock that lets one response at a time answer in one."""
 
     async def create_conversation(self, conversation: Conversation, items: Sequence[Item] = ()) -> None:
         """Raises IdTaken."""
@@ -175,7 +153,12 @@ class Store(Protocol):
         Raises IdTaken.
         """
 
-    # --- Background
+
+class JobStore(Protocol):
+    """Responses that are made in the background: the queue, their events, and waiting for them.
+
+    To wait: subscribe, then check the store, then wait. So no change is missed.
+    """
 
     async def enqueue(self, record: Record, request: bytes) -> None:
         """Store a response that is still to be made, and wake a worker. `request` comes back in the Job. Raises IdTaken."""
@@ -244,7 +227,18 @@ class Store(Protocol):
         The followers are woken in either case, so a worker that follows its own jobs can call `renew` at once.
         """
 
-    # --- Lists, the newest first
+    def follow(self, id: str) -> AbstractContextManager[Wakeup]:
+        """Woken when a background response is claimed, given back, finished, cancelled or deleted, or has new events.
+
+        Also when its cancellation is requested.
+        """
+
+    def follow_jobs(self) -> AbstractContextManager[Wakeup]:
+        """Woken when there may be a job to claim."""
+
+
+class AdminStore(Protocol):
+    """Lists of all that is stored, the newest first; its owners; and what is removed in time."""
 
     async def list_responses(
         self, owner: str | None, *, search: bytes = b"", after: ListPlace | None = None, limit: int = 20
@@ -259,8 +253,6 @@ class Store(Protocol):
     ) -> Listing:
         """The same of conversations, and of their items."""
 
-    # --- Owners
-
     async def owner_of(self, id: str) -> str | None:
         """The owner of a response or conversation. None: it does not exist. For those who may see what others have stored."""
 
@@ -272,21 +264,32 @@ class Store(Protocol):
         do. What the earlier owner stores afterwards stays its own until the next call.
         """
 
-    # --- Waiting. Subscribe, then check the store, then wait: so no change is missed.
-
-    def follow(self, id: str) -> AbstractContextManager[Wakeup]:
-        """Woken when a background response is claimed, given back, finished, cancelled or deleted, or has new events.
-
-        Also when its cancellation is requested.
-        """
-
-    def follow_jobs(self) -> AbstractContextManager[Wakeup]:
-        """Woken when there may be a job to claim."""
-
-    # --- Housekeeping
-
     async def sweep(self) -> int:
         """Remove expired responses and conversations, in small transactions. Returns how many were removed."""
 
     async def shrink(self, most_bytes: int) -> int:
         """Remove what would expire next until the rest fits, except what is in use. Returns how many were removed."""
+
+
+class Store(ResponseStore, ConversationStore, JobStore, AdminStore, Protocol):
+    """Each method is atomic: it happens completely or not at all, and readers see all of it or nothing.
+
+    What a method has written is durable when it returns. Stored data belongs to an owner. Only that owner can read, continue,
+    change or delete it; for everyone else it does not exist. Nor does anything that has expired, even before it is swept. A
+    store that cannot be reached, or that does not answer in time, raises StoreUnavailable; a write that failed in this way
+    may have happened nevertheless.
+
+    A response with `kept_after_end` is not to be stored: it exists because it is made in the background. When it ends, it
+    expires so many seconds later. It is in no chain, its items cannot be found, and its deletion is not remembered.
+
+    A lease is a number of seconds, measured by the clock of the store (for Postgres: of the server), so that gateways whose
+    clocks differ agree about its end.
+    """
+
+    # Whether stored data outlives the process.
+    survives_restart: bool
+    # Uploaded files, and what is made of them.
+    files: FileStore
+
+    async def check(self) -> None:
+        """Raises StoreUnavailable if it is known that nothing can be stored. A server is not asked."""

@@ -1,4 +1,4 @@
-"""What vector stores need of files, their texts, and the index of chunks."""
+"""What vector stores need of files, their texts and the index of chunks; and how much they may have."""
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -45,7 +45,7 @@ class Index(Protocol):
     async def search(self, stores: Sequence[str], queries: Sequence[str], wanted: Wanted) -> list[Found]: ...
 
 
-# ---- How much vector stores may have ---------------------------------------------------------------------------------
+# ---- limits ----------------------------------------------------------------------------------------------------------
 
 
 class VectorStoreLimits(Struct, frozen=True):

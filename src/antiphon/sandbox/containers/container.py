@@ -91,7 +91,8 @@ class Container(Struct, eq=False):
         return next((file for file in self.files.values() if file.id == id), None)
 
 
-# ---- Ids of containers say in which worker process they are: a container lives in one process, and dies with it ------
+# ---- ids -------------------------------------------------------------------------------------------------------------
+# They say in which worker process a container is: it lives in one process, and dies with it.
 
 # Hexadecimal digits at the end of an id.
 DIGITS = 2

@@ -1,4 +1,4 @@
-"""What runs code: the interface of containers to the sandbox."""
+"""What runs code: the interface of containers, and the sandbox of this machine."""
 
 import asyncio
 import logging
@@ -43,7 +43,7 @@ class Kernels(Protocol):
     async def close(self) -> None: ...
 
 
-# ---- Code in the sandbox of this machine, if it holds ----------------------------------------------------------------
+# ---- the sandbox of this machine -------------------------------------------------------------------------------------
 
 FAILED = "The sandbox could not be probed: {reason}"
 

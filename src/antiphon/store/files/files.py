@@ -17,7 +17,7 @@ from antiphon.store.operations import (
 )
 from antiphon.store.records import NEWEST, ListPlace
 
-# ---- Lists of uploaded files and of vector stores, of one owner or of all, the newest first --------------------------
+# ---- lists of files and of vector stores, the newest first -----------------------------------------------------------
 
 
 class Wanted(NamedTuple):

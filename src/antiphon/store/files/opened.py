@@ -1,4 +1,4 @@
-"""A database that is opened when it is first used. Most gateways have no files, and need not wait for it."""
+"""The database of files and the folder of their contents, opened when they are first used."""
 
 import asyncio
 import contextlib
@@ -59,7 +59,7 @@ class LazyDatabase:
         self._opened = None
 
 
-# ---- The files beside a store: in a temporary folder, or beside a SQLite file ----------------------------------------
+# ---- where the files of a store are ----------------------------------------------------------------------------------
 
 # In the folder of the files.
 DATABASE = "files.db"

@@ -1,6 +1,6 @@
-"""The tables of chunks: the pieces of files that a search finds, with their words and their vectors.
+"""The tables of the database of files: chunks with their words and vectors, uploaded files, vector stores.
 
-What is read for every search is apart from what is read for the few chunks that are found: the rows of the former are small.
+What is read of chunks for every search is apart from what is read of the few that are found: the rows of the former are small.
 """
 
 from antiphon.store.operations import PostgresOnly, SqliteOnly
@@ -46,7 +46,7 @@ CHUNKS = (
 )
 
 
-# ---- The tables of uploaded files ------------------------------------------------------------------------------------
+# ---- files -----------------------------------------------------------------------------------------------------------
 
 FILES = (
     # A row is there as soon as all of its contents are. Ids sort in the order in which they were made.
@@ -79,7 +79,7 @@ FILES = (
 )
 
 
-# ---- The tables of vector stores, their files, and the batches in which files were added -----------------------------
+# ---- vector stores, their files and batches --------------------------------------------------------------------------
 
 VECTOR_STORES = (
     # `details`: what no statement looks at, as JSON.
@@ -143,7 +143,8 @@ VECTOR_STORES = (
 )
 
 
-# ---- The tables of the database of files, as a list of migrations: see `store.sql.schema`, which has those of responses ----
+# ---- migrations ------------------------------------------------------------------------------------------------------
+# As in `store/sql/schema.py`, which has those of responses.
 
 # Never change a migration that was released: append a new one.
 FILE_MIGRATIONS: Migrations = ((*FILES, *VECTOR_STORES, *CHUNKS),)

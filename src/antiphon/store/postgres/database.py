@@ -1,4 +1,4 @@
-"""Long values in Postgres, sent and read part by part. Sent like others, each would be in memory several times at once."""
+"""The store in Postgres: a pool that reconnects, one statement for concurrent puts, wakeups that reach every gateway."""
 
 import asyncio
 import contextlib
@@ -71,7 +71,7 @@ async def read_long(connection: Any, step: LongRead, values: list[Any]) -> list[
     return rows
 
 
-# ---- Postgres: a pool that reconnects, one statement for concurrent puts, and wakeups that reach every gateway -------
+# ---- the database ----------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 

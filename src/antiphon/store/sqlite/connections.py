@@ -1,4 +1,4 @@
-"""The file of a SQLite database: opening it, and bringing its tables up to date."""
+"""One SQLite file: opening it, its connections, and whether it is still the file at its path."""
 
 import contextlib
 import logging
@@ -167,7 +167,7 @@ def _one_state(connection: sqlite3.Connection) -> Iterator[None]:
         connection.execute("ROLLBACK")
 
 
-# ---- The connections to one SQLite file, and whether it is still the file at its path --------------------------------
+# ---- connections -----------------------------------------------------------------------------------------------------
 # A file that is deleted or replaced stays readable and writable for those who have it open. What is written to it then would
 # never be found again, so it must not be acknowledged.
 

@@ -112,7 +112,7 @@ def _secrets_in(url: str) -> Iterator[str]:
         yield from (each, unquote(each), unquote_plus(each))
 
 
-# ---- Calls of a tool that the settings name, in the place of a built-in tool -----------------------------------------
+# ---- a tool that the settings name, in the place of a built-in one ---------------------------------------------------
 
 NO_SERVERS = "this gateway has no MCP servers"
 

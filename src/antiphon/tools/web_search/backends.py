@@ -108,7 +108,8 @@ class McpBackend:
         return await self._searched.search(query.words, context, text_to_results)
 
 
-# ---- The domains that a search is limited to. Their subdomains count, too --------------------------------------------
+# ---- domains that a search is limited to -----------------------------------------------------------------------------
+# Their subdomains count, too.
 
 
 def domains_to_set(given: Iterable[str]) -> frozenset[str]:

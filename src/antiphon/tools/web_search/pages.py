@@ -17,7 +17,7 @@ from antiphon.core.checks.work import (
 from antiphon.tools.addresses import AddressPolicy, AddressRefused, guarded_connector, url_complaint
 from antiphon.tools.web_search.backends import TooLarge, is_allowed, read_at_most
 
-# ---- What sites ask of programs, in their robots.txt -----------------------------------------------------------------
+# ---- robots.txt ------------------------------------------------------------------------------------------------------
 
 # More of it is not read: it counts as if it were not there.
 ROBOTS_BYTES = 512 * 1024

@@ -52,7 +52,7 @@ class SearchRow(Struct, frozen=True):
     text: str
 
 
-# ---- Several rankings as one, by reciprocal rank ---------------------------------------------------------------------
+# ---- several rankings as one, by reciprocal rank ---------------------------------------------------------------------
 
 # The higher, the less the first places count for more than the later ones.
 SMOOTHING = 60
