@@ -15,7 +15,7 @@ T = TypeVar("T")
 # Takes the name of the method, its seconds, and its result or its error.
 Measure = Callable[[str, float, Any], None]
 
-STORE_OPERATIONS = tuple(name for name, method in vars(Store).items() if inspect.iscoroutinefunction(method))
+STORE_OPERATIONS = tuple(name for name, _ in inspect.getmembers(Store, inspect.iscoroutinefunction))
 
 
 def measured_store(store: Store, instruments: Instruments) -> Store:
