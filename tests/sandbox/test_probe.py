@@ -116,7 +116,7 @@ def test_it_holds_on_the_event_loop_of_the_gateway() -> None:
 async def test_a_protection_that_is_missing_is_found(change: Change, reason: str) -> None:
     found = await probe(WithoutProtection(find_cgroups(), change))
     assert found is not None
-    assert "The sandbox does not hold here" in found
+    assert "The sandbox does not work here" in found
     assert reason in found
 
 

@@ -36,7 +36,7 @@ from support.streams import check_response, check_stream, parse
 DEFAULTS: dict[str, Any] = {
     "seal_key": "for the tests",
     "probe": False,
-    # To find out whether the sandbox holds takes time.
+    # To find out whether the sandbox works takes time.
     "containers": ContainerSettings(enabled=False),
 }
 # One for all gateways under test: a new process would take half a second for each.

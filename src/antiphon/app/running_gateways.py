@@ -1,4 +1,4 @@
-"""Gateways announce themselves in a folder of their user, so that the other commands find them without being told where.
+"""Gateways announce themselves in a folder of their user, so that the other commands find them without an address.
 
 A file says where a gateway listens. A lock that the gateway keeps on a second file says that it still runs: the system releases
 it when the process ends, however that happens, and a number that now belongs to another process deceives nobody.

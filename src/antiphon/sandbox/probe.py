@@ -1,4 +1,4 @@
-"""Whether the sandbox holds on this machine: tried from the inside, before any code of a model runs."""
+"""Whether the sandbox works on this machine: tried from the inside, before any code of a model runs."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from antiphon.sandbox.runs import MIB, SandboxLimits
 from antiphon.sandbox.sandbox import Sandbox, UnusablePython
 from antiphon.sandbox.seccomp import ARCHITECTURES, supported
 
-# Small, so that a limit that does not hold does no harm.
+# Small, so that a limit that does not work does no harm.
 LIMITS = SandboxLimits(memory=64 * MIB, processes=16, disk=16 * MIB)
 SECONDS = 10.0
 
@@ -143,7 +143,7 @@ FAILURES = (
 async def open_sandbox(
     python: str | None = None, packages: Sequence[Path] | None = None, private: Sequence[Path] = ()
 ) -> Sandbox:
-    """A sandbox that holds, and does not show what is private. Raises NoSandbox, with the reason."""
+    """A sandbox that works, and does not show what is private. Raises NoSandbox, with the reason."""
     sandbox = await asyncio.to_thread(_made, python, packages, private)
     if (reason := await probe(sandbox)) is not None:
         raise NoSandbox(reason)
@@ -151,7 +151,7 @@ async def open_sandbox(
 
 
 async def probe(sandbox: Sandbox) -> str | None:
-    """The reason why it does not hold here. Takes less than two seconds, and leaves nothing behind."""
+    """The reason why it does not work here. Takes less than two seconds, and leaves nothing behind."""
     await sandbox.cgroups.remove_leftovers()
     outside = await asyncio.to_thread(_outside)
     folder, file = outside / "data", outside / "outside"
@@ -174,16 +174,16 @@ async def _probe(sandbox: Sandbox, folder: Path, facts: dict[str, object]) -> st
         for attempt in ATTEMPTS:
             run = await kernel.run(f"{attempt.code}\nattempt({facts!r})", SECONDS)
             if run.logs.strip() != "True":
-                return f"The sandbox does not hold here: {attempt.otherwise}. {_last_line(run.logs)}".strip()
+                return f"The sandbox does not work here: {attempt.otherwise}. {_last_line(run.logs)}".strip()
         run = await kernel.run(LEFT_RUNNING, SECONDS)
         if run.failed or not await _comes_to_rest(kernel):
             return (
-                "The sandbox does not hold here: what code leaves running cannot be paused (the kernel needs CONFIG_FREEZER)."
+                "The sandbox does not work here: what code leaves running cannot be paused (the kernel needs CONFIG_FREEZER)."
             )
         # Last, for it ends the interpreter.
         run = await kernel.run(f"len(b'x' * {2 * LIMITS.memory})", SECONDS)
         if kernel.is_alive or not run.out_of_memory:
-            return "The sandbox does not hold here: memory is not limited (the kernel needs CONFIG_MEMCG)."
+            return "The sandbox does not work here: memory is not limited (the kernel needs CONFIG_MEMCG)."
     finally:
         await kernel.close()
     return None

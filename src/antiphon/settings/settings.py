@@ -118,7 +118,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     upstream_key: str | None = None
     # The engines' dialect, by name. None: it is detected for each engine.
     dialect: str | None = None
-    # The chat template of the engines that do not show it: a .jinja file, or a tokenizer_config.json. Its text tells what the
+    # The chat template of the engines that do not show it: a .jinja file, or a tokenizer_config.json. Its text shows what the
     # template demands of messages. None: that is found out by asking.
     chat_template: str | None = None
     # Other names for models: the name that clients use, and the model of an engine that answers for it.
@@ -147,8 +147,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     health_interval: Annotated[float, Meta(ge=0)] = 5.0
     # The context window, in tokens, that Codex gets for a model whose engine does not report one.
     context_window: Annotated[int, Meta(gt=0)] = 32768
-    # The help that small models get: easier tools, calls held to a form, an end to loops, and a lean Codex. "auto": by what is
-    # known of the model; "off": none gets any; "full": all get all of it.
+    # The help that small models get: easier tools, calls constrained to a form, an end to loops, and a lean Codex. "auto": by
+    # what is known of the model; "off": none gets any; "full": all get all of it.
     help: Literal["auto", "off", "full"] = "auto"
     # Check that calls of custom tools follow their grammar, and ask the engine once more if not. False: they are not checked.
     check_grammars: bool = True

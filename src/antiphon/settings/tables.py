@@ -11,7 +11,7 @@ class ContainerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """`[containers]`: where code of models is run."""
 
     # Run code of models: the tools code_interpreter and hosted shell, and /v1/containers. It needs bubblewrap, and a sandbox
-    # that holds: that is probed at the start, and where it does not hold, requests for it are refused with the reason. False:
+    # that works: that is probed at the start, and where it does not work, requests for it are refused with the reason. False:
     # the tools are left out of requests, with a notice.
     enabled: bool = True
     # The most containers at a time.

@@ -41,7 +41,7 @@ class AddressPolicy(Struct, frozen=True):
 
 # ---- kinds of addresses ----------------------------------------------------------------------------------------------
 
-# Where clouds tell a machine its own secrets. Others are link-local.
+# Where clouds give a machine its own secrets. Others are link-local.
 METADATA = frozenset(
     map(
         ipaddress.ip_address,

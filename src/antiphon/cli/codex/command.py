@@ -58,12 +58,12 @@ NOT_LEAN = (
 ONLY_PRINTS = "--print only prints the configuration, and Codex is not started. Leave out: {arguments}. -m NAME is allowed."
 NOTHING_RUNS = (
     "# No gateway runs, so its models are not known. Start one with `antiphon`, then print this again:\n"
-    "# that adds the model, and the catalog that tells Codex its context window.\n"
+    "# that adds the model, and the catalog with its context window.\n"
 )
 
 
 class Choice(Struct, frozen=True):
-    """What `antiphon codex` was told."""
+    """What `antiphon codex` was asked for."""
 
     # The arguments for Codex.
     arguments: Sequence[str] = ()

@@ -21,7 +21,7 @@ MOST_BYTES = 128 * 1024 * 1024
 
 
 class Group:
-    """What holds until a brace closes."""
+    """What applies until a brace closes."""
 
     __slots__ = ("hidden", "skip")
 

@@ -99,7 +99,7 @@ class Indexer:
         if not attempts:
             return
         records = [attempt.record for attempt in attempts.values()]
-        kept = await self._database.read(indexing.held(self._parts.name, records))
+        kept = await self._database.read(indexing.still_leased(self._parts.name, records))
         for task, attempt in attempts.items():
             if attempt.record.document not in kept and not task.cancelling():
                 attempt.is_lost = True

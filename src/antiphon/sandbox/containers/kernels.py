@@ -80,7 +80,7 @@ class SandboxKernels:
         except NoSandbox as missing:
             reason = str(missing)
         except Exception as failed:
-            # Whatever it is: nothing is run without a sandbox that holds.
+            # Whatever it is: nothing is run without a sandbox that works.
             reason = FAILED.format(reason=str(failed) or type(failed).__name__)
         if reason is None:
             log("sandbox_holds", level=logging.DEBUG)

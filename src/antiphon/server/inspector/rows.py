@@ -112,7 +112,7 @@ class Row(Struct, kw_only=True):
 
 
 def _is_call(item: OutputItem) -> bool:
-    """Whoever runs it."""
+    """A call of any tool, whether the client or the gateway runs it."""
     return str(type(item).__struct_config__.tag).endswith("_call")
 
 

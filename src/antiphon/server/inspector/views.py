@@ -1,4 +1,4 @@
-"""One recorded request as the page shows it: the exchange is run again, and told step by step."""
+"""One recorded request as the page shows it: the exchange is run again, and shown step by step."""
 
 import re
 from collections.abc import Callable, Sequence

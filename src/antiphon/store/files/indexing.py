@@ -62,7 +62,7 @@ def _next(served: str | None, not_of: Collection[str], now: float) -> Operation[
     return (yield Statement(_NEXT.format(sign=">=", others=others), (now, "", *not_of)))
 
 
-def held(worker: str, files: Sequence[StoreFileRecord]) -> Operation[set[str]]:
+def still_leased(worker: str, files: Sequence[StoreFileRecord]) -> Operation[set[str]]:
     """The documents that are still claimed."""
     kept = set()
     for each in files:

@@ -208,7 +208,7 @@ class SqliteConnections:
         self._idle: list[sqlite3.Connection] = []
         self._reading = 0
         self._opening = False
-        # How many files have been opened. What is known of the contents of one does not hold for the next.
+        # How many files have been opened. What is known of the contents of one is not true of the next.
         self.generation = 0
 
     def open(self) -> None:

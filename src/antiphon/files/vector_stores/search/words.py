@@ -55,8 +55,8 @@ def words_of_text(text: str) -> list[str]:
 def words_of_query(query: str) -> list[str]:
     """As they are searched for, each once, without those that say nothing. In scripts without spaces: pairs of characters."""
     words = list(dict.fromkeys(plain for word in _found(query[:LONGEST_QUERY]) for plain in _asked(word)))
-    telling = [word for word in words if word not in COMMON]
-    return (telling or words)[:MOST_WORDS]
+    specific = [word for word in words if word not in COMMON]
+    return (specific or words)[:MOST_WORDS]
 
 
 def _found(text: str) -> Iterator[str]:
