@@ -1,7 +1,8 @@
 """The private names of aiohttp that are used, and in how many modules.
 
-A name counts where a module that imports aiohttp imports it from there, or reads or sets it on an object that is not `self`, and
-aiohttp's own source has an attribute, function or variable of this name. What a subclass of aiohttp's classes finds on `self` is not seen.
+A name counts if aiohttp's own source has it, and a module that imports aiohttp imports it from there, or reads or sets it on an
+object that is not `self`. In a class that is derived from one of aiohttp's, names on `self` count, too, unless the class itself
+assigns or defines them.
 """
 
 import ast
@@ -11,8 +12,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from shape.classes import attributes
 from shape.table import Row
-from shape.tree import Module, Tree
+from shape.tree import DEFINITIONS, Module, Tree
 
 LIBRARY = "aiohttp"
 PRIVATE = re.compile(r"_[a-z]\w*")
@@ -23,17 +25,29 @@ NAMED_TUPLE = {"_asdict", "_field_defaults", "_fields", "_make", "_replace"}
 def rows(tree: Tree) -> Iterator[Row]:
     private = library_names()
     used = {str(module.path): found for module in tree.modules if (found := private_names(module, private))}
-    every = sorted(set().union(*used.values()))
     listed = tuple(f"{path}: {', '.join(sorted(found))}" for path, found in used.items())
-    yield Row("private names of aiohttp in use; modules that use them", f"{len(every)}; {len(used)}", "; ≤ 1", names=listed)
+    yield Row("private names of aiohttp in use", str(len(set().union(*used.values()))))
+    yield Row("modules that use private names of aiohttp", str(len(used)), "1", names=listed)
 
 
 def private_names(module: Module, library: frozenset[str]) -> set[str]:
-    sources = [node.module or "" for node in module.nodes if isinstance(node, ast.ImportFrom)]
-    sources += [alias.name for node in module.nodes if isinstance(node, ast.Import) for alias in node.names]
-    if not any(_is_library(name) for name in sources):
+    imported = set(_imported(module))
+    if not imported:
         return set()
-    return {name for node in module.nodes for name in _names_at(node) if PRIVATE.fullmatch(name) and name in library}
+    used = {name for node in module.nodes for name in _names_at(node)}
+    for node in module.nodes:
+        if isinstance(node, ast.ClassDef) and any(_root(base) in imported for base in node.bases):
+            used |= _inherited(node)
+    return {name for name in used if PRIVATE.fullmatch(name) and name in library}
+
+
+def _imported(module: Module) -> Iterator[str]:
+    """The names that a module has from the library."""
+    for node in module.nodes:
+        if isinstance(node, ast.Import):
+            yield from (LIBRARY for alias in node.names if _is_library(alias.name))
+        elif isinstance(node, ast.ImportFrom) and _is_library(node.module or ""):
+            yield from (alias.asname or alias.name for alias in node.names)
 
 
 def _names_at(node: ast.AST) -> list[str]:
@@ -42,9 +56,24 @@ def _names_at(node: ast.AST) -> list[str]:
             return []
         case ast.Attribute(attr=name):
             return [name]
+        case ast.Call(func=ast.Name(id="getattr" | "hasattr" | "setattr"), args=[_, ast.Constant(value=str(name)), *_]):
+            return [name]
         case ast.ImportFrom(module=str(module), names=imported) if _is_library(module):
             return [alias.name for alias in imported]
     return []
+
+
+def _inherited(node: ast.ClassDef) -> set[str]:
+    on_self = {
+        part.attr
+        for part in ast.walk(node)
+        if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == "self"
+    }
+    return on_self - attributes(node) - {member.name for member in node.body if isinstance(member, DEFINITIONS)}
+
+
+def _root(base: ast.expr) -> str:
+    return ast.unparse(base).partition(".")[0].partition("[")[0]
 
 
 def _is_library(name: str) -> bool:

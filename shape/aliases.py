@@ -1,7 +1,6 @@
 """How often a JSON object has a name of its own: `Item = dict[str, Any]`."""
 
 import ast
-from collections import Counter
 from collections.abc import Iterator
 
 from shape.table import Row
@@ -12,9 +11,11 @@ OBJECTS = {f"{kind}[str, {value}]" for kind in ("dict", "Mapping", "MutableMappi
 
 def rows(tree: Tree) -> Iterator[Row]:
     found = list(object_aliases(tree))
-    most, times = max(Counter(name for _, name in found).items(), key=lambda pair: pair[1], default=("", 0))
-    measured = f"{len(found)} (`{most}`: {times})" if found else "0"
-    yield Row("names for a JSON object (`Item = dict[str, Any]`)", measured, names=tuple(f"{path}: {name}" for path, name in found))
+    items = [path for path, name in found if name == "Item"]
+    yield Row("definitions of `Item = dict[str, Any]`", str(len(items)), "1", names=tuple(items))
+    yield Row(
+        "definitions of any name for a JSON object", str(len(found)), names=tuple(f"{path}: {name}" for path, name in found)
+    )
 
 
 def object_aliases(tree: Tree) -> Iterator[tuple[str, str]]:

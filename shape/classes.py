@@ -1,8 +1,8 @@
 """How many attributes the instances of a class have, for classes that also have methods.
 
-An attribute is a name that a method assigns on its first parameter (`self.x = …`, also in a tuple, a `for` or a `with`), a name
-in `__slots__`, or an annotated name in the body of the class, which is a field of a dataclass, a Struct or a NamedTuple. A `ClassVar`
-is none. Inherited attributes are not counted: what is measured is one class as it is written.
+An attribute is a name that a method assigns on its first parameter (`self.x = …`, also in a tuple, a `for` or a `with`), a
+name in `__slots__`, or an annotated name in the body of the class, which is a field of a dataclass, a Struct or a NamedTuple.
+A `ClassVar` is none. Inherited attributes are not counted: what is measured is one class as it is written.
 """
 
 import ast
@@ -40,7 +40,9 @@ def attributes(node: ast.ClassDef) -> set[str]:
             case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation) if "ClassVar" not in ast.unparse(annotation):
                 found.add(name)
             case ast.Assign(targets=[ast.Name(id="__slots__")], value=value):
-                found |= {part.value for part in ast.walk(value) if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+                found |= {
+                    part.value for part in ast.walk(value) if isinstance(part, ast.Constant) and isinstance(part.value, str)
+                }
     return found
 
 

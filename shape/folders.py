@@ -16,7 +16,9 @@ def rows(tree: Tree) -> Iterator[Row]:
     largest, most = sizes.most_common(1)[0]
     over = [(folder, size) for folder, size in sizes.most_common() if size > MOST_MODULES]
     yield Row("largest folder, in modules (without `__init__`)", f"{most} (`{largest}`)", f"≤ {MOST_MODULES}")
-    yield Row(f"folders over {MOST_MODULES} modules", str(len(over)), "0", names=tuple(f"{name}: {size}" for name, size in over))
+    yield Row(
+        f"folders over {MOST_MODULES} modules", str(len(over)), "0", names=tuple(f"{name}: {size}" for name, size in over)
+    )
     yield Row("modules at the root of the package", str(sizes[ROOT]), "≤ 8", names=tuple(_names(modules_at_root(tree))))
     yield Row("files of src", f"{len(tree.modules):,}", "≤ 480")
     yield Row("lines of src", f"{sum(module.lines for module in tree.modules):,}", "≤ 62,000")

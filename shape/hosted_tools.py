@@ -18,17 +18,15 @@ SUFFIXES = "call", "preview", "output", "list_tools", "approval_request", "appro
 
 def rows(tree: Tree) -> Iterator[Row]:
     for type in TYPES:
-        writing = modules_where(tree, lambda module, type=type: writes(module, type))
-        if writing:
+        if writing := modules_where(tree, writes, type):
             yield Row(f"modules that write the type `{type}`", str(len(writing)), "3–5", names=tuple(writing))
     for type in TYPES:
-        naming = modules_where(tree, lambda module, type=type: names(module, type))
-        if naming:
+        if naming := modules_where(tree, names, type):
             yield Row(f"modules that name `{type}` in any way", str(len(naming)), names=tuple(naming))
 
 
-def modules_where(tree: Tree, fits: Callable[[Module], bool]) -> list[str]:
-    return [str(module.path) for module in tree.modules if module.path.parts[0] != "wire" and fits(module)]
+def modules_where(tree: Tree, fits: Callable[[Module, str], bool], type: str) -> list[str]:
+    return [str(module.path) for module in tree.modules if module.path.parts[0] != "wire" and fits(module, type)]
 
 
 def writes(module: Module, type: str) -> bool:

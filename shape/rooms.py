@@ -1,8 +1,8 @@
 """Imports that point the wrong way: from a package to one that comes after it in the order of rooms.
 
-The order is `ROOMS` in tests/test_architecture.py: a sequence of names, or a dictionary whose keys are in order. A name is a package
-or a module, with dots or slashes ("core/events"); the longest that fits says where a module is. What is in no room is not looked
-at, and a tree without the table has no row. Imports inside functions count.
+The order is `ROOMS` in tests/test_architecture.py: a sequence of names, or a dictionary whose keys are in order. A name is a
+package or a module, with dots or slashes ("core/events"); the longest that fits says where a module is. Modules in no room are
+left out, and a tree without the table has no row. Imports inside functions count.
 """
 
 import ast

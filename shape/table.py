@@ -39,7 +39,9 @@ def to_markdown(rows: Sequence[Row], before: Figures | None = None) -> str:
     earlier = {row.what: row for row in before.rows} if before else {}
     for row in rows:
         old = earlier.get(row.what)
-        lines.append([row.what, row.target, row.measured + _change(row, old), *([old.measured if old else ""] if before else [])])
+        lines.append(
+            [row.what, row.target, row.measured + _change(row, old), *([old.measured if old else ""] if before else [])]
+        )
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
