@@ -47,8 +47,8 @@ async def running_gateway(
     module: str = COMMAND,
     variables: Mapping[str, str] = {},
 ) -> AsyncIterator[RunningGateway]:
-    """`wrapper` is what stands before the Python, and `module` what Python runs, with the arguments of `antiphon`. "{folder}" in
-    the wrapper and in variables is the folder of the gateway."""
+    """`wrapper` is what stands before the Python, and `module` what Python runs, with the arguments of `antiphon`. "{folder}"
+    in the wrapper and in variables is the folder of the gateway."""
     engine = Engine()
     own_folder = Path()
 

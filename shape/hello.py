@@ -7,7 +7,7 @@ from pathlib import Path
 
 from shape.client import Client
 from shape.gateway import running_gateway
-from shape.profiled import CONTROL
+from shape.profiled import CONTROL, SOURCE
 from shape.table import Row
 from shape.tree import PACKAGE, Tree
 
@@ -27,8 +27,8 @@ def rows(tree: Tree) -> Iterator[Row]:
 
 async def count_calls(tree: Tree) -> list[dict[str, int]]:
     """Calls by file, for each of several requests on one connection. What happens only once has happened before."""
-    module = "shape.profiled"
-    async with running_gateway(tree, module=module, variables={CONTROL: SOCKET}) as gateway:
+    variables = {CONTROL: SOCKET, SOURCE: f"{tree.source / PACKAGE}/"}
+    async with running_gateway(tree, module="shape.profiled", variables=variables) as gateway:
         reader, writer = await asyncio.open_unix_connection(SOCKET.format(folder=gateway.folder), limit=2**20)
         client = await gateway.connect()
         for _ in range(WARM_UPS):

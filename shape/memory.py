@@ -24,8 +24,8 @@ def rows(tree: Tree) -> Iterator[Row]:
 
 
 async def measure(tree: Tree) -> tuple[int, float]:
-    """Returns the resident memory after the first answer, in KB, and the private memory of each of the second `STREAMS` streams,
-    in bytes. The first ones also fill what the warm-up has left."""
+    """Returns the resident memory after the first answer, in KB, and the private memory of each of the second `STREAMS`
+    streams, in bytes. The first ones also fill what the warm-up has left."""
     async with running_gateway(tree) as gateway:
         client = await gateway.connect()
         await client.whole()

@@ -1,8 +1,8 @@
 """`python -m shape.profiled …` is `antiphon …`, and counts the calls of our functions while it is asked to.
 
-A client connects to the socket that SHAPE_CONTROL names, and sends one byte to begin and one to end. Each is answered with a
-line; the second one has the number of calls by file, as JSON. Before it, the counter waits until nothing more is called: a
-response has work to do after its last byte.
+Our functions are those in files under SHAPE_SOURCE. A client connects to the socket that SHAPE_CONTROL names, and sends one byte
+to begin and one to end. Each is answered with a line; the second one has the number of calls by file, as JSON. Before it, the
+counter waits until nothing more is called: a response has work to do after its last byte.
 """
 
 import json
@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any
 
 CONTROL = "SHAPE_CONTROL"
+SOURCE = "SHAPE_SOURCE"
 MODULE = "antiphon"
 # Calls in Python 3.11, and no longer in 3.12: what is counted is the same in both.
 INLINED = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>"})
@@ -25,14 +26,15 @@ QUIET = 0.1
 class Counter:
     """`count` is the profile function of all threads. A resumed coroutine or generator is a call."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: str) -> None:
+        self._source = source
         self.on = False
         self.calls: dict[str, int] = {}
 
     def count(self, frame: FrameType, event: str, argument: Any) -> None:
         if self.on and event == "call" and frame.f_code.co_name not in INLINED:
             file = frame.f_code.co_filename
-            if f"/{MODULE}/" in file:
+            if file.startswith(self._source):
                 self.calls[file] = self.calls.get(file, 0) + 1
 
     def begin(self) -> None:
@@ -62,7 +64,7 @@ def listen(counter: Counter, path: str) -> None:
 
 
 def main() -> None:
-    counter = Counter()
+    counter = Counter(os.environ[SOURCE])
     threading.Thread(target=listen, args=(counter, os.environ[CONTROL]), daemon=True).start()
     threading.setprofile(counter.count)
     sys.setprofile(counter.count)
