@@ -18,18 +18,23 @@ ASKED_WITHIN = 60
 class Client:
     """Its requests are answered by the engine, in step with what the client has read."""
 
-    def __init__(self, engine: Engine, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, engine: Engine, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked_within: float = ASKED_WITHIN
+    ) -> None:
         self._engine = engine
+        self._asked_within = asked_within
         self._reader = reader
         self._writer = writer
         self._received = b""
 
     @classmethod
-    async def connect(cls, engine: Engine, port: int) -> "Client":
-        return cls(engine, *await asyncio.open_connection("127.0.0.1", port, limit=READ))
+    async def connect(cls, engine: Engine, port: int, asked_within: float = ASKED_WITHIN) -> "Client":
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=READ)
+        return cls(engine, reader, writer, asked_within)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self._writer.close()
+        await self._writer.wait_closed()
 
     async def whole(self, input: str | list[dict[str, Any]] = "Hi") -> bytes:
         """An answer that is not streamed; the engine sends its own in one piece."""
@@ -68,7 +73,7 @@ class Client:
         self._received = b""
         self._writer.write(head % len(body) + body)
         try:
-            return await asyncio.wait_for(self._engine.chats.get(), ASKED_WITHIN)
+            return await asyncio.wait_for(self._engine.chats.get(), self._asked_within)
         except TimeoutError:
             await asyncio.wait_for(self._read(), ASKED_WITHIN)
             raise ConnectionError(f"the gateway did not ask its engine, and answered {self._received!r}") from None

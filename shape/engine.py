@@ -68,9 +68,11 @@ class Engine:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 await self._answer(await read_message(reader), writer)
-        self._serving.discard(task)
         self._writers.discard(writer)
         writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+        self._serving.discard(task)
 
     async def _answer(self, request: tuple[bytes, bytes], writer: asyncio.StreamWriter) -> None:
         method, path, _ = request[0].split(maxsplit=2)

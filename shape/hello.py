@@ -36,8 +36,9 @@ async def count_calls(tree: Tree) -> list[dict[str, int]]:
         # What the start and the last of these requests have left to do is in the first count.
         await _count(client, reader, writer)
         counts = [await _count(client, reader, writer) for _ in range(TIMES)]
-        client.close()
+        await client.close()
         writer.close()
+        await writer.wait_closed()
     return counts
 
 

@@ -7,7 +7,8 @@ another string contains its type as words: `WebSearch`, `web_search_calls`. Docs
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from shape.table import Row
 from shape.tree import Module, Tree
@@ -16,37 +17,46 @@ TYPES = "web_search", "file_search", "code_interpreter", "image_generation", "mc
 SUFFIXES = "call", "preview", "output", "list_tools", "approval_request", "approval_response"
 
 
+class Names(NamedTuple):
+    """What a module writes: its strings, and all names in snake case, one in a line."""
+
+    path: str
+    strings: frozenset[str]
+    lines: str
+
+
 def rows(tree: Tree) -> Iterator[Row]:
+    modules = [names_of(module) for module in tree.modules if module.path.parts[0] != "wire"]
     for type in TYPES:
-        if writing := modules_where(tree, writes, type):
-            yield Row(f"modules that write the type `{type}`", str(len(writing)), "3–5", names=tuple(writing))
+        if found := tuple(names.path for names in modules if writes(names, type)):
+            yield Row(f"modules that write the type `{type}`", str(len(found)), "3–5", names=found)
     for type in TYPES:
-        if naming := modules_where(tree, names, type):
-            yield Row(f"modules that name `{type}` in any way", str(len(naming)), names=tuple(naming))
+        if found := tuple(names.path for names in modules if mentions(names, type)):
+            yield Row(f"modules that name `{type}` in any way", str(len(found)), names=found)
 
 
-def modules_where(tree: Tree, fits: Callable[[Module, str], bool], type: str) -> list[str]:
-    return [str(module.path) for module in tree.modules if module.path.parts[0] != "wire" and fits(module, type)]
-
-
-def writes(module: Module, type: str) -> bool:
+def writes(names: Names, type: str) -> bool:
     pattern = re.compile(rf"(response\.)?{type}(_({'|'.join(SUFFIXES)})\w*)?(\.\w+)*")
-    return any(pattern.fullmatch(text) for text in module.strings())
+    return any(pattern.fullmatch(text) for text in names.strings)
 
 
-def names(module: Module, type: str) -> bool:
-    words = re.compile(rf"(?:^|_){type}s?(?:_|$)")
-    return any(words.search(_snake(name)) for text in _written_names(module) for name in re.findall(r"\w+", text))
+def mentions(names: Names, type: str) -> bool:
+    return re.search(rf"(?:^|_){type}s?(?:_|$)", names.lines, re.MULTILINE) is not None
+
+
+def names_of(module: Module) -> Names:
+    """Strings with spaces are texts for people, and contain no names."""
+    strings = frozenset(module.strings())
+    texts = {module.path.with_suffix("").as_posix(), *(text for text in strings if " " not in text), *_identifiers(module)}
+    words = (word for text in texts for word in re.findall(r"\w+", text))
+    return Names(str(module.path), strings, "\n".join(map(_snake, words)))
 
 
 def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-def _written_names(module: Module) -> Iterator[str]:
-    """Strings with spaces are texts for people."""
-    yield module.path.with_suffix("").as_posix()
-    yield from (text for text in module.strings() if " " not in text)
+def _identifiers(module: Module) -> Iterator[str]:
     for node in module.nodes:
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.alias(name=name):

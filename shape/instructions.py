@@ -69,7 +69,7 @@ async def measure(tree: Tree) -> Costs:
         await client.whole()
         served = await instructions.since_last()
         blocks = {case: [cost async for cost in _blocks(case, client, instructions)] for case in CASES}
-        client.close()
+        await client.close()
     return Costs(served, blocks)
 
 

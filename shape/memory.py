@@ -37,7 +37,7 @@ async def measure(tree: Tree) -> tuple[int, float]:
         first = await _open_streams(gateway, clients)
         second = await _open_streams(gateway, clients)
         for client in clients:
-            client.close()
+            await client.close()
     return idle, (second - first) / STREAMS
 
 

@@ -1,8 +1,8 @@
 """`python -m shape.profiled …` is `antiphon …`, and counts the calls of our functions while it is asked to.
 
-Our functions are those in files under SHAPE_SOURCE. A client connects to the socket that SHAPE_CONTROL names, and sends one byte
-to begin and one to end. Each is answered with a line; the second one has the number of calls by file, as JSON. Before it, the
-counter waits until nothing more is called: a response has work to do after its last byte.
+Our functions are those in files under SHAPE_SOURCE. A client connects to the socket that SHAPE_CONTROL names, and sends one
+byte to begin and one to end. Each is answered with a line; the second one has the number of calls by file, as JSON. Before it,
+the counter waits until nothing more is called: a response has work to do after its last byte.
 """
 
 import json
