@@ -10,7 +10,7 @@ from shape.callgrind import total
 from shape.client import Client, history
 from shape.engine import Engine
 from shape.gateway import running_gateway
-from shape.instructions import MILLION, _row
+from shape.instructions import CASES, LONG_STREAM, Costs, rows_of
 from shape.profiled import Counter
 from shape.tree import read_tree
 
@@ -120,6 +120,10 @@ def test_the_total_of_a_callgrind_file_is_read(tmp_path: Path) -> None:
         total(file)
 
 
-def test_a_cost_is_the_median_of_its_blocks() -> None:
-    row = _row("a request", [1_500_000, 1_400_000, 2_000_000], MILLION)
-    assert (row.measured, row.value) == ("1.5 (1.4 to 2)", 1_500_000)
+def test_a_cost_is_the_least_of_its_blocks_and_a_delta_what_a_longer_stream_has_more() -> None:
+    blocks = {case: [1_500_000.0, 1_400_000.0, 2_000_000.0] for case in CASES} | {LONG_STREAM: [41_500_000.0, 41_400_000.0]}
+    found = {row.what: row for row in rows_of(Costs(2_000_000_000, blocks))}
+    whole = found["instructions of a whole answer, millions"]
+    assert (whole.measured, whole.value) == ("1.4 (to 2)", 1_400_000)
+    assert found["instructions of one delta, thousands"].measured == "40 (to 40.1)"
+    assert found["instructions from the start to the first answer, millions"].measured == "2,000"
