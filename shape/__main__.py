@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 def main(arguments: list[str] | None = None) -> None:
     options = parser().parse_args(arguments)
     tree = read_tree(options.tree)
-    found = Figures(options.label or f"{version(tree)}", measured_with(), tuple(measure(tree, options)))
+    found = Figures(options.label or version(tree), measured_with(), tuple(measure(tree, options)))
     before = read_figures(options.before) if options.before else None
     print(to_markdown(found.rows, before))
     if before:

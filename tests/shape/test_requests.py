@@ -1,12 +1,14 @@
 """What runs and what it costs: a real gateway, an engine that answers in step, and the counters."""
 
 import asyncio
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from shape import hello, memory
-from shape.callgrind import total
+from shape.callgrind import count_run, is_missing, total
 from shape.client import Client, history
 from shape.engine import Engine
 from shape.gateway import running_gateway
@@ -118,6 +120,15 @@ def test_the_total_of_a_callgrind_file_is_read(tmp_path: Path) -> None:
     file.write_text("events: Ir\n")
     with pytest.raises(ValueError, match="has no total"):
         total(file)
+
+
+@pytest.mark.skipif(is_missing(), reason="needs valgrind")
+def test_instructions_of_a_command_are_counted(tmp_path: Path) -> None:
+    few, many = (
+        count_run([sys.executable, "-ISc", f"for _ in range({times}): pass"], tmp_path, dict(os.environ))
+        for times in (1, 100_000)
+    )
+    assert many - few > 100_000
 
 
 def test_a_cost_is_the_least_of_its_blocks_and_a_delta_what_a_longer_stream_has_more() -> None:
