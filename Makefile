@@ -16,7 +16,7 @@ ARGS ?=
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test test-models test-clients test-browser screenshot check lint types bench bench-parts bench-models fuzz soak soak-mixed soak-gateways golden transcripts release audit clean
+.PHONY: help setup serve test test-models test-clients test-browser screenshot check lint types bench bench-parts bench-models fuzz soak soak-mixed soak-gateways shape shape-costs golden transcripts release audit clean
 
 # From the comments beside the targets.
 help: ## show this list
@@ -104,6 +104,12 @@ soak-mixed: $(VENV)/installed-dev ## 30,000 requests of every route, tool and pr
 
 soak-gateways: $(VENV)/installed-dev ## five minutes of three gateways on one Postgres behind nginx, one killed each minute; writes docs/soak.md
 	PYTHONPATH=tests $(BIN)/python -m soak.gateways $(ARGS)
+
+shape: $(VENV)/installed-dev ## the shape of the source tree beside its targets: folders, functions, classes, what runs for a "hello" (ARGS="--names --tests --tree PATH")
+	$(BIN)/python -m shape --before shape/before.json $(ARGS)
+
+shape-costs: $(VENV)/installed-dev ## shape, and what requests cost in instructions and memory, in three minutes (needs valgrind)
+	$(BIN)/python -m shape --costs --before shape/before.json $(ARGS)
 
 bench-models: $(VENV)/installed-dev ## measure what a small model gets done, in half an hour; writes docs/small_models.md (ARGS=--help: parts of it)
 	$(BIN)/python -m bench.models $(ARGS)

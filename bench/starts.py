@@ -30,7 +30,7 @@ def measure_start(subject: Subject, programs: Programs, folder: Path, size: Size
     with started(subject, programs.engine_port, folder, pause=PAUSE) as server:
         _ask_once(server.port, request(subject.api, Asked(stream=False)))
         cold = time.monotonic() - begun
-        _settle(server.pid)
+        settle(server.pid)
         idle = memory_kb(server.pid)
         figures = {COLD: cold, IDLE: idle / 1024}
         if subject.name == "litellm":
@@ -42,7 +42,7 @@ def measure_start(subject: Subject, programs: Programs, folder: Path, size: Size
     return figures | {PER_STREAM: (found.memory_kb - before) / load.connections}
 
 
-def _settle(pid: int) -> None:
+def settle(pid: int) -> None:
     """Until it has had the same processes for a while: what a server starts only to find something out is not its memory."""
     since = time.monotonic()
     last = family(pid)

@@ -1,0 +1,103 @@
+"""What a request costs in instructions of the gateway's process, from the client's bytes to the client's bytes.
+
+Requests are counted in blocks, on one connection to a gateway that is warm, so its start is in none of them. A row is the
+least of its blocks, with the most in brackets: what the gateway does by the clock only adds to a block, and on a busy machine a
+block takes longer.
+"""
+
+import asyncio
+import compileall
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from shape.callgrind import WRAPPER, Instructions, count_run
+from shape.client import Client, history
+from shape.gateway import COMMAND, PYTHON, environment_of, running_gateway
+from shape.table import Row
+from shape.tree import Tree
+
+TARGET = "≤ +3 %"
+MILLION, THOUSAND = 1e6, 1e3
+BLOCKS = 5
+SHORT, LONG = 16, 1016
+ITEMS = 200
+
+
+@dataclass(frozen=True)
+class Case:
+    """`times` requests are one block. Before the first one, half as many are asked to warm up."""
+
+    what: str
+    ask: Callable[[Client], Awaitable[object]]
+    times: int
+
+
+WHOLE = Case("a whole answer", lambda client: client.whole(), 200)
+STREAM = Case(f"a stream of {SHORT} deltas", lambda client: client.stream(SHORT), 120)
+LONG_STREAM = Case(f"a stream of {LONG} deltas", lambda client: client.stream(LONG), 10)
+HISTORY = Case(f"a whole answer to {ITEMS} items", lambda client: client.whole(history(ITEMS)), 30)
+CASES = WHOLE, STREAM, LONG_STREAM, HISTORY
+
+
+@dataclass(frozen=True)
+class Costs:
+    """`served`: up to the first answer. `blocks`: of each case, the instructions of one request."""
+
+    served: int
+    blocks: dict[Case, list[float]]
+
+
+def rows(tree: Tree) -> Iterator[Row]:
+    compileall.compile_dir(tree.source, quiet=1)
+    yield from rows_of(asyncio.run(measure(tree)))
+    yield _row(f"instructions of `{COMMAND} --version`, millions", [count_version(tree)], MILLION)
+
+
+def rows_of(costs: Costs) -> Iterator[Row]:
+    for case in (WHOLE, STREAM, HISTORY):
+        yield _row(f"instructions of {case.what}, millions", costs.blocks[case], MILLION)
+    short = min(costs.blocks[STREAM])
+    deltas = [(long - short) / (LONG - SHORT) for long in costs.blocks[LONG_STREAM]]
+    yield _row("instructions of one delta, thousands", deltas, THOUSAND)
+    yield _row("instructions from the start to the first answer, millions", [costs.served], MILLION)
+
+
+async def measure(tree: Tree) -> Costs:
+    async with running_gateway(tree, wrapper=WRAPPER) as gateway:
+        instructions = Instructions(gateway.pid, gateway.folder)
+        client = await gateway.connect()
+        await client.whole()
+        served = await instructions.since_last()
+        blocks = {case: [cost async for cost in _blocks(case, client, instructions)] for case in CASES}
+        await client.close()
+    return Costs(served, blocks)
+
+
+async def _blocks(case: Case, client: Client, instructions: Instructions) -> AsyncIterator[float]:
+    for _ in range(case.times // 2):
+        await case.ask(client)
+    await instructions.since_last()
+    for _ in range(BLOCKS):
+        for _ in range(case.times):
+            await case.ask(client)
+        yield await instructions.since_last() / case.times
+
+
+def count_version(tree: Tree) -> int:
+    with TemporaryDirectory() as folder:
+        words = [*PYTHON, "-m", COMMAND, "--version"]
+        return count_run(words, Path(folder), {**os.environ, **environment_of(tree)})
+
+
+def _row(what: str, found: list[float], unit: float) -> Row:
+    value = min(found)
+    spread = f" (to {_number(max(found) / unit)})" if len(found) > 1 else ""
+    return Row(what, f"{_number(value / unit)}{spread}", TARGET, value)
+
+
+def _number(value: float) -> str:
+    """Four digits."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
