@@ -1,18 +1,18 @@
 """Imports that point the wrong way: from a package to one that comes after it in the order of rooms.
 
-The order is `ROOMS` in tests/test_architecture.py: a sequence of names, or a dictionary whose keys are in order. A name is a
-package or a module, with dots or slashes ("core/events"); the longest that fits says where a module is. Modules in no room are
-left out, and a tree without the table has no row. Imports inside functions count.
+The order is `ORDER` in tests/test_architecture.py: folders ("core/events"), and modules that are not at the level of their own
+folder ("store/__init__.py"), as a sequence or as words of a text. Modules in no room are left out, and a tree without the table
+has no row. Imports inside functions count.
 """
 
 import ast
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from shape.table import Row
 from shape.tree import PACKAGE, Module, Tree
 
-TABLE = "ROOMS"
+TABLE = "ORDER"
 
 
 def rows(tree: Tree) -> Iterator[Row]:
@@ -23,7 +23,6 @@ def rows(tree: Tree) -> Iterator[Row]:
 
 
 def room_order(path: Path) -> list[str]:
-    """Only the keys of a dictionary are evaluated: its values may be computed."""
     if not path.exists():
         return []
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -36,25 +35,28 @@ def room_order(path: Path) -> list[str]:
 
 
 def _names(value: ast.expr) -> list[str]:
-    names = value.keys if isinstance(value, ast.Dict) else getattr(value, "elts", [])
-    return [str(ast.literal_eval(name)).replace("/", ".") for name in names if name is not None]
+    match value:
+        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str() as text), attr="split")):
+            return text.split()
+        case ast.List(elts=names) | ast.Tuple(elts=names):
+            return [str(ast.literal_eval(name)) for name in names]
+    return []
 
 
 def wrong_imports(tree: Tree, order: Sequence[str]) -> Iterator[str]:
     places = {room: place for place, room in enumerate(order)}
-    known = {module.name for module in tree.modules}
+    paths = {module.name: module.path for module in tree.modules}
     for module in tree.modules:
-        own = _place(module.name, places)
-        for imported in imported_modules(module, known):
-            other = _place(imported, places)
+        own = _place(module.path, places)
+        for imported in imported_modules(module, set(paths)):
+            other = _place(paths[imported], places) if imported in paths else None
             if own is not None and other is not None and other > own:
                 yield f"{module.path} imports {imported}"
 
 
-def _place(name: str, places: dict[str, int]) -> int | None:
-    while name and name not in places:
-        name = name.rpartition(".")[0]
-    return places.get(name)
+def _place(path: PurePath, places: dict[str, int]) -> int | None:
+    """That of the module itself, of its folder, or of the nearest folder above it that is listed."""
+    return next((places[name] for each in (path, *path.parents) if (name := each.as_posix()) in places), None)
 
 
 def imported_modules(module: Module, known: set[str]) -> list[str]:

@@ -134,6 +134,7 @@ MODULES = {
     "wire/items.py": "from antiphon import errors\n",
     "core/events/numbers.py": "import antiphon.wire.items\nfrom antiphon.core.prompt import draft\n",
     "core/prompt/draft.py": "from ..events.numbers import number\nfrom antiphon.wire import items\n",
+    "store/__init__.py": "from antiphon.server import routes\n",
     "store/memory.py": "def later():\n    from antiphon.server.routes import route\n",
     "server/routes.py": "from antiphon.store.memory import later\nimport json\n",
     "elsewhere.py": "from antiphon.server import routes\n",
@@ -144,9 +145,8 @@ WRONG = ["core/events/numbers.py imports core.prompt.draft", "store/memory.py im
 @pytest.mark.parametrize(
     "table",
     [
-        'ROOMS = ["errors", "wire", "core/events", "core/prompt", "store", "server"]',
-        'ROOMS: tuple[str, ...] = ("errors", "wire", "core.events", "core.prompt", "store", "server")',
-        'ROOMS = {"errors": set(), "wire": set(), "core/events": x(), "core/prompt": set(), "store": set(), "server": set()}',
+        'ORDER = ["errors.py", "wire", "core/events", "core/prompt", "store", "server", "store/__init__.py"]',
+        'ORDER = """errors.py wire\ncore/events core/prompt\nstore server store/__init__.py""".split()',
     ],
 )
 def test_an_import_of_a_later_room_points_the_wrong_way(tmp_path: Path, table: str) -> None:
