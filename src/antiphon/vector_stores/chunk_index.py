@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
+from antiphon.core.bm25 import rarity
 from antiphon.core.chunk_words import (
     level_of,
-    rarity,
     share_of_level,
     share_of_words,
     terms_of_text,
