@@ -459,5 +459,5 @@ def test_a_sample_of_a_long_text_is_enough() -> None:
 
 
 def test_every_kind_has_its_reader() -> None:
-    assert set(file_texts.READERS) == {"pdf", "zip", "ole", "rtf", "html", "mail", "text", "text as it is"}
-    assert set(file_texts.ZIPPED) == {"docx", "pptx", "xlsx", "odf"}
+    assert set(file_texts.READERS) == {"pdf", "zip", "ole", "rtf", "html", "mail", "flat odf", "text", "text as it is"}
+    assert set(file_texts.ZIPPED) == {"docx", "pptx", "xlsx", "odf", "epub"}

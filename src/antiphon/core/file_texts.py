@@ -11,7 +11,7 @@ from zipfile import BadZipFile
 
 from antiphon.core import pdfs
 from antiphon.core.check_work import CheckOutcome
-from antiphon.core.readers import encodings, html, kinds, mail, open_document, rtf, sheets, slides, word
+from antiphon.core.readers import encodings, epub, html, kinds, mail, open_document, rtf, sheets, slides, word
 from antiphon.core.readers.source import Source, Unreadable, damaged
 from antiphon.core.readers.xml_events import MalformedXml
 from antiphon.core.readers.zip_parts import LOCKED, ZipParts
@@ -124,6 +124,7 @@ READERS: dict[str, Callable[[Source], CheckOutcome]] = {
     "rtf": _reads_text(rtf.read),
     "html": _reads_text(html.read),
     "mail": _reads_text(mail.read),
+    "flat odf": _reads_text(open_document.read_flat),
     "text": _reads_text(_decoded),
     "text as it is": lambda source: CheckOutcome(_clean(_decoded(source))),
 }
@@ -133,4 +134,5 @@ ZIPPED: dict[str, Callable[[Source, str, ZipParts], str]] = {
     "pptx": slides.read,
     "xlsx": sheets.read,
     "odf": open_document.read,
+    "epub": epub.read,
 }

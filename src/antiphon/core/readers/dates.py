@@ -1,6 +1,7 @@
-"""Numbers of days in a workbook → dates."""
+"""Numbers as office programs store and show them; numbers of days → dates."""
 
 import math
+import re
 
 DAYS_TO_1970 = 25_569
 # Workbooks of old Macintosh computers begin four years later.
@@ -10,6 +11,23 @@ LEAP_DAY = 60
 # 31 December 9999: they know no later day.
 LAST_DAY = 2_958_465
 SECONDS_A_DAY = 86_400
+# What says nothing in a format: quoted texts, colours and conditions, characters as they are.
+_PLAIN = re.compile(r'"[^"]*"|\[[^\]]*\]|\\.|_.|\*.')
+_DATE = re.compile(r"[dmyhs]", re.IGNORECASE)
+_GENERAL = "general"
+
+
+def is_date_format(code: str) -> bool:
+    """Whether numbers in this format are dates or times."""
+    return code.lower() != _GENERAL and _DATE.search(_PLAIN.sub("", code).partition(";")[0]) is not None
+
+
+def number_to_text(value: str) -> str:
+    """With as many digits as such programs show. What is no number stays as it is."""
+    try:
+        return format(float(value), ".15g")
+    except ValueError:
+        return value
 
 
 def serial_to_text(serial: float, *, is_1904: bool = False) -> str | None:

@@ -2,7 +2,7 @@
 
 import re
 
-from antiphon.core.readers.dates import serial_to_text
+from antiphon.core.readers.dates import is_date_format, number_to_text, serial_to_text
 from antiphon.core.readers.source import Source, TextParts
 from antiphon.core.readers.xml_events import Attributes, read_xml
 from antiphon.core.readers.zip_parts import ZipParts
@@ -12,9 +12,6 @@ SHEET = "[sheet: {name}]\n"
 MOST_EMPTY = 50
 # The built-in formats of numbers that are dates or times.
 DATE_FORMATS = frozenset({*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)})
-# What says nothing in a format: quoted texts, colours and conditions, characters as they are.
-_PLAIN = re.compile(r'"[^"]*"|\[[^\]]*\]|\\.|_.|\*.')
-_DATE = re.compile(r"[dmyhs]", re.IGNORECASE)
 _COLUMN = re.compile(r"[A-Z]{1,3}")
 BOOLEANS = {"0": "FALSE", "1": "TRUE"}
 
@@ -96,8 +93,7 @@ def _date_styles(parts: ZipParts, name: str) -> frozenset[int]:
     def start(element: str, attributes: Attributes) -> None:
         nonlocal inside
         if element == "numFmt" and (id := attributes.get("numFmtId", "")).isdecimal():
-            is_date = _DATE.search(_PLAIN.sub("", attributes.get("formatCode", "")).partition(";")[0])
-            (formats.add if is_date else formats.discard)(int(id))
+            (formats.add if is_date_format(attributes.get("formatCode", "")) else formats.discard)(int(id))
         elif element == "cellXfs":
             inside = True
         elif element == "xf" and inside:
@@ -181,8 +177,7 @@ class Rows:
         style = self._cell.get("s", "0")
         if style.isdecimal() and int(style) in self._dates:
             return serial_to_text(number, is_1904=self._is_1904) or value
-        # As many digits as such programs show.
-        return format(number, ".15g")
+        return number_to_text(value)
 
 
 def _column(reference: str) -> int:
