@@ -5,6 +5,7 @@ from email.message import EmailMessage
 from typing import Any
 
 import docx
+import openpyxl
 import pptx
 import pytest
 from pptx.chart.data import CategoryChartData
@@ -219,6 +220,26 @@ def test_a_book_that_is_locked_or_damaged_says_so() -> None:
     assert "damaged" in problem_of(make_epub(**{"META-INF/container.xml": "<container/>"}))
     assert "damaged" in problem_of(make_epub(**{"OEBPS/book.opf": "<package>"}))
     assert "more than 20 characters" in (read(make_epub(), longest=20).complaint or "")
+
+
+# ---- workbooks and rich text -----------------------------------------------------------------------------------------
+
+
+def test_a_percentage_is_shown_as_one() -> None:
+    workbook = openpyxl.Workbook()
+    sheet = workbook.active
+    assert sheet is not None
+    for number, code in ((0.5, "0%"), (0.0123, "0.00%"), (0.07, '0.0% "of all"'), (0.5, '0.0 "%"'), (3, "General")):
+        sheet.append([number])
+        sheet.cell(sheet.max_row, 1).number_format = code
+    assert text_of(saved(workbook)) == "[sheet: Sheet]\n50%\n1.23%\n7%\n0.5\n3"
+
+
+@pytest.mark.parametrize("mark", [b"\\*", b""])
+def test_the_notes_of_rich_text_stand_where_they_are_referred_to(mark: bytes) -> None:
+    note = b"{" + mark + b"\\footnote\\chftn{\\plain From six.}}"
+    assert text_of(b"{\\rtf1 Pilots" + note + b" wait.}") == "Pilots [note: From six.] wait."
+    assert text_of(b"{\\rtf1 Pilots{\\*\\unknown " + note + b"} wait.}") == "Pilots wait."
 
 
 # ---- mails -----------------------------------------------------------------------------------------------------------

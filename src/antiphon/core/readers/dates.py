@@ -22,6 +22,14 @@ def is_date_format(code: str) -> bool:
     return code.lower() != _GENERAL and _DATE.search(_PLAIN.sub("", code).partition(";")[0]) is not None
 
 
+def is_percent_format(code: str) -> bool:
+    return "%" in _PLAIN.sub("", code)
+
+
+def percent_to_text(number: float) -> str:
+    return f"{number * 100:.15g}%"
+
+
 def number_to_text(value: str) -> str:
     """With as many digits as such programs show. What is no number stays as it is."""
     try:
