@@ -50,7 +50,7 @@ PARTS = ("text", "tables", "beside", "drawn")
 SECONDS = 60
 PIECE = 1024 * 1024
 # Markup that is no text: emphasis, and the signs that keep others from being markup.
-_MARKUP = re.compile(r"\*+|\\(?=[^\w\s])")
+_MARKUP = re.compile(r"\*+|\\(?=[^a-zA-Z0-9\s])")
 _WORD = re.compile(r"\w+")
 
 
@@ -59,7 +59,7 @@ class Document(Struct, frozen=True):
     path: str
     # What is added to the name of a file that says nothing of its kind.
     ending: str = ""
-    # Chosen, with what a person sees in it, after the readers were last changed.
+    # Chosen, with what a person sees in it, when our readers had been corrected on the others.
     is_unseen: bool = False
     text: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
@@ -244,7 +244,7 @@ def found_table(readings: Readings) -> str:
             rows.append([kind, str(len(of_kind)), *(_mean_score(read, of_kind) for read in readings.values())])
     everything = list(next(iter(readings.values())))
     unseen = [document for document in everything if document.is_unseen]
-    for name, some in (("all", everything), ("of these, chosen after our readers were last changed", unseen)):
+    for name, some in (("all", everything), ("of these, chosen last", unseen)):
         rows.append([name, str(len(some)), *(_mean_score(read, some) for read in readings.values())])
     return to_table(rows)
 
@@ -281,7 +281,7 @@ def cost_table(readings: Readings, installs: Mapping[str, Sequence[str]]) -> str
     rows = [["", *readings]]
     rows += [[name, *(installs[reader][at] for reader in readings)] for at, name in enumerate(("packages", "compiled", "size"))]
     every = {reader: list(read.values()) for reader, read in readings.items()}
-    rows.append(["to load it", *(f"{min(each.load for each in read):.2f} s" for read in every.values())])
+    rows.append(["to load it", *(f"{_median(each.load for each in read):.2f} s" for read in every.values())])
     good = {reader: [each for each in read if each.problem is None] for reader, read in every.items()}
     rows.append(
         ["to read a document (median)", *(f"{_median(each.seconds for each in read) * 1000:.1f} ms" for read in good.values())]

@@ -83,6 +83,14 @@ def test_a_chart_is_bounded_like_any_text() -> None:
     assert "more than 1000 characters" in (read(chart, longest=1000).complaint or "")
 
 
+def test_few_numbers_in_many_series_make_no_large_table() -> None:
+    series = "".join(f"<ser><val><pt idx='{at}'><v>1</v></pt></val></ser>" for at in range(1000))
+    assert "more than 100000 characters" in (
+        read(with_relation("chart", f"<chart>{series}</chart>"), longest=100_000).complaint or ""
+    )
+    assert problem_of(with_relation("chart", f"<chart>{'<ser/>' * 1001}</chart>")) == "a chart has more than 1000 series"
+
+
 def test_the_texts_of_a_diagram_are_read() -> None:
     points = "".join(f"<pt><t><p><r><t>{word}</t></r></p></t></pt>" for word in ("Plan", "Build"))
     assert text_of(with_relation("diagramData", f"<dataModel>{points}</dataModel>")) == "word\nPlan\nBuild"

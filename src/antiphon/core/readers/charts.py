@@ -1,14 +1,19 @@
 """The numbers behind a chart, as a table: a document has a copy of them. And the texts of a diagram (SmartArt)."""
 
+from collections.abc import Iterator
+
 from antiphon.core.readers.dates import is_date_format, number_to_text, serial_to_text
 from antiphon.core.readers.flow import CELL_BORDER, Flow, Markup, one_line
-from antiphon.core.readers.source import TextParts
+from antiphon.core.readers.source import TextParts, Unreadable
 from antiphon.core.readers.xml_events import Attributes, read_xml
 from antiphon.core.readers.zip_parts import ZipParts
 
 # Where the values of a series are → what they are.
 NAME, CATEGORIES, VALUES = "name", "categories", "values"
 ROLES = {"tx": NAME, "cat": CATEGORIES, "xVal": CATEGORIES, "val": VALUES, "yVal": VALUES}
+# No program draws more.
+MOST_SERIES = 1_000
+TOO_MANY = f"a chart has more than {MOST_SERIES} series"
 DIAGRAM = Markup(
     paragraphs=frozenset({"p"}),
     rows=frozenset(),
@@ -42,6 +47,8 @@ class Chart:
 
     def _start(self, name: str, attributes: Attributes) -> None:
         if name == "ser":
+            if len(self.series) == MOST_SERIES:
+                raise Unreadable("invalid_file", TOO_MANY)
             self.series.append(Series())
         elif name == "title":
             self._in_title += 1
@@ -72,26 +79,29 @@ class Chart:
             self.title.append(value)
         elif name == "formatCode":
             self._format = value
-        elif name == "v" and self._role is not None:
+        elif name == "v" and value and self._role is not None:
             shown = serial_to_text(_number(value)) if is_date_format(self._format) else None
             self.series[-1].points[self._role][self._point] = shown or number_to_text(value)
 
-    def rows(self) -> list[list[str]]:
-        """A column for each series. The categories are those of the first one that has some."""
-        categories = next((each.points[CATEGORIES] for each in self.series if each.points[CATEGORIES]), {})
-        numbers = sorted({number for each in self.series for number in each.points[VALUES]} | categories.keys())
+    def lines(self) -> Iterator[str]:
+        """The title, and a table with a column for each series. Its categories are those of the first one that has some."""
+        if title := one_line(" ".join(self.title)):
+            yield title
         names = [" ".join(each.points[NAME].values()) for each in self.series]
-        return [["", *names]] * any(names) + [
-            [categories.get(number, ""), *(each.points[VALUES].get(number, "") for each in self.series)] for number in numbers
-        ]
+        if any(names):
+            yield CELL_BORDER.join(("", *names))
+        categories = next((each.points[CATEGORIES] for each in self.series if each.points[CATEGORIES]), {})
+        for number in sorted({number for each in self.series for number in each.points[VALUES]} | categories.keys()):
+            values = (each.points[VALUES].get(number, "") for each in self.series)
+            yield CELL_BORDER.join((categories.get(number, ""), *values))
 
 
 def write_chart(parts: ZipParts, name: str, text: TextParts) -> None:
     chart = Chart(text)
     chart.read(parts, name)
-    lines = [one_line(" ".join(chart.title)), *(CELL_BORDER.join(row) for row in chart.rows())]
-    if any(lines):
-        text.add("[chart]\n" + "".join(f"{line}\n" for line in lines if line))
+    # Line by line: few numbers in many series would make a very large table.
+    for at, line in enumerate(chart.lines()):
+        text.add(f"{line}\n" if at else f"[chart]\n{line}\n")
 
 
 def write_diagram(parts: ZipParts, name: str, text: TextParts) -> None:
