@@ -90,6 +90,7 @@ def test_every_byte_may_come_alone() -> None:
         b"--b-1\r\n\r\nno name\r\n" + END,
         b"--b-1 x\r\n\r\n" + END,
         b"--b-1" + b" " * MOST_HEADERS * 2,
+        part("a", b"x") + part("b", b"y").replace(BOUNDARY, BOUNDARY + b" z", 1) + END,
         part("a", b"")[:-2],
         part("a", b"x"),
         b"--b-1\r\nContent-Disposition: attachment; name=a\r\n\r\nx\r\n" + END,
@@ -104,6 +105,18 @@ def test_what_is_no_form_is_rejected(body: bytes) -> None:
     with pytest.raises(InvalidRequest) as rejected:
         read(body)
     assert rejected.value.code == "invalid_multipart"
+
+
+def test_blanks_may_follow_a_boundary() -> None:
+    body = (part("a", b"x") + part("b", b"y")).replace(BOUNDARY, BOUNDARY + b" \t")
+    assert read(body + END) == [("a", b"x"), ("b", b"y")]
+
+
+def test_a_file_that_is_itself_multipart_is_read_as_it_is() -> None:
+    """Browsers send a saved web page so."""
+    page = b"Content-Type: multipart/related; boundary=q\r\n\r\n--q\r\n\r\nhello\r\n--q--\r\n"
+    body = part("file", page, '; filename="page.mht"').replace(b"text/plain", b"multipart/related; boundary=q")
+    assert read(body + END) == [("file", page)]
 
 
 @pytest.mark.parametrize(

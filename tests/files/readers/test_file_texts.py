@@ -20,7 +20,7 @@ from support.pdfs import make_pdf, make_scan
 from antiphon.core.checks.work import CheckOutcome, DocumentWork, FileWork
 from antiphon.files.readers import encodings, file_texts, zip_parts
 from antiphon.files.readers.file_texts import read, read_for_model
-from antiphon.files.readers.sheets import serial_to_text
+from antiphon.files.readers.dates import serial_to_text
 from antiphon.files.readers.source import Source, TextParts
 from antiphon.gateway.runs.check_process import run_check
 
@@ -459,5 +459,5 @@ def test_a_sample_of_a_long_text_is_enough() -> None:
 
 
 def test_every_kind_has_its_reader() -> None:
-    assert set(file_texts.READERS) == {"pdf", "zip", "ole", "rtf", "html", "mail", "text", "text as it is"}
-    assert set(file_texts.ZIPPED) == {"docx", "pptx", "xlsx", "odf"}
+    assert set(file_texts.READERS) == {"pdf", "zip", "ole", "rtf", "html", "mail", "flat odf", "text", "text as it is"}
+    assert set(file_texts.ZIPPED) == {"docx", "pptx", "xlsx", "odf", "epub"}

@@ -1,6 +1,5 @@
 """Short texts ranked by the words that they share with a query: BM25, without an index that is kept."""
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import structs
 
+from antiphon.core.toolbox.bm25 import SATURATION, damping, rarity
 from antiphon.core.toolbox.choice import Choice, allowed_deferred
 from antiphon.core.toolbox.deferred import DeferredTool
 from antiphon.core.toolbox.echo import tool_to_echo
@@ -23,10 +23,6 @@ from antiphon.core.toolbox.tools import (
 )
 from antiphon.errors import UNREADABLE, counted
 from antiphon.wire.chat import ChatTool
-
-# How soon a word that is repeated stops to count, and how much the length of a text counts.
-SATURATION = 1.2
-LENGTH_SHARE = 0.75
 
 # Of a text and of a query, in characters: enough for any description, and a bound on the work.
 LONGEST_TEXT = 600
@@ -78,14 +74,13 @@ def scores(query: str, texts: Sequence[Sequence[str]]) -> list[float]:
     wanted = set(words_of(query[:LONGEST_QUERY]))
     counts = [Counter(filter(wanted.__contains__, text)) for text in texts]
     having = Counter(word for count in counts for word in count)
-    rarity = {word: math.log(1 + (len(texts) - number + 0.5) / (number + 0.5)) for word, number in having.items()}
+    rarities = {word: rarity(number, len(texts)) for word, number in having.items()}
     usual = sum(map(len, texts)) / max(1, len(texts)) or 1.0
-    return [_score(count, rarity, len(text) / usual) for count, text in zip(counts, texts, strict=True)]
+    return [_score(count, rarities, damping(len(text) / usual)) for count, text in zip(counts, texts, strict=True)]
 
 
-def _score(count: Counter[str], rarity: dict[str, float], length: float) -> float:
-    damping = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * length)
-    return sum(rarity[word] * times * (SATURATION + 1) / (times + damping) for word, times in count.items())
+def _score(count: Counter[str], rarities: dict[str, float], damped: float) -> float:
+    return sum(rarities[word] * times * (SATURATION + 1) / (times + damped) for word, times in count.items())
 
 
 # ---- Tool search that the gateway runs: what a model is told of deferred tools, and how it finds them ----------------

@@ -25,7 +25,13 @@ GUESSED = (
     *("cp1253", "cp1254", "cp1255", "cp1256", "cp874"),
 )
 WESTERN = "cp1252"
-LATIN_1 = frozenset(("iso-8859-1", "latin1", "latin-1", "us-ascii", "ascii"))
+# Who names the first means the second, which has all of its characters and more. Web pages are read so everywhere.
+MEANT = {
+    **dict.fromkeys(("iso-8859-1", "latin1", "latin-1", "us-ascii", "ascii"), WESTERN),
+    **dict.fromkeys(("gb2312", "gbk", "gb_2312-80", "x-gbk"), "gb18030"),
+    **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis"), "cp932"),
+    **dict.fromkeys(("euc-kr", "ks_c_5601-1987", "ksc5601"), "cp949"),
+}
 # Python can decode these, but they are no encodings of files, and some are slow.
 NOT_CHARSETS = frozenset(("idna", "punycode", "utf-7", "utf7", "unicode_escape", "unicode-escape", "raw_unicode_escape"))
 # How much better a guess must be than that one.
@@ -63,8 +69,7 @@ def _named(raw: bytes, charset: str | None) -> Iterator[str]:
     if b"\x1b$" in raw:
         yield "iso2022_jp"
     if charset is not None and charset.lower() not in NOT_CHARSETS:
-        # Who says Latin-1 means what Windows made of it: web pages are read so everywhere.
-        yield WESTERN if charset.lower() in LATIN_1 else charset
+        yield MEANT.get(charset.lower(), charset)
     yield "utf-8"
 
 

@@ -10,18 +10,7 @@ from typing import BinaryIO
 from zipfile import BadZipFile
 
 from antiphon.core.checks.work import CheckOutcome
-from antiphon.files.readers import (
-    encodings,
-    html,
-    kinds,
-    mail,
-    open_document,
-    pdfs,
-    rtf,
-    sheets,
-    slides,
-    word,
-)
+from antiphon.files.readers import encodings, epub, html, kinds, mail, open_document, pdfs, rtf, sheets, slides, word
 from antiphon.files.readers.source import Source, Unreadable, damaged
 from antiphon.files.readers.xml_events import MalformedXml
 from antiphon.files.readers.zip_parts import LOCKED, ZipParts
@@ -134,6 +123,7 @@ READERS: dict[str, Callable[[Source], CheckOutcome]] = {
     "rtf": _reads_text(rtf.read),
     "html": _reads_text(html.read),
     "mail": _reads_text(mail.read),
+    "flat odf": _reads_text(open_document.read_flat),
     "text": _reads_text(_decoded),
     "text as it is": lambda source: CheckOutcome(_clean(_decoded(source))),
 }
@@ -143,4 +133,5 @@ ZIPPED: dict[str, Callable[[Source, str, ZipParts], str]] = {
     "pptx": slides.read,
     "xlsx": sheets.read,
     "odf": open_document.read,
+    "epub": epub.read,
 }

@@ -1,6 +1,7 @@
 """What kind of file it is: by its content where that says so, else by its name and type."""
 
 from antiphon.files.readers import encodings
+from antiphon.files.readers.epub import CONTAINER
 from antiphon.files.readers.open_document import CONTENT
 from antiphon.files.readers.source import Source
 from antiphon.files.readers.zip_parts import ZipParts
@@ -14,6 +15,9 @@ MARKS = ((PDF, "pdf"), (b"PK\x03\x04", "zip"), (b"{\\rtf", "rtf"), (b"\xd0\xcf\x
 # The folder of the main part → the kind.
 OFFICE = {"word": "docx", "ppt": "pptx", "xl": "xlsx"}
 OPEN_DOCUMENT = b"application/vnd.oasis.opendocument."
+EPUB = b"application/epub+zip"
+# How the first part of other documents begins, which says what they are → the kind, and the main part.
+TYPED = ((OPEN_DOCUMENT, "odf", CONTENT), (EPUB, "epub", CONTAINER))
 
 HTML_NAMES = (".html", ".htm", ".xhtml", ".xht")
 HTML_TYPES = ("text/html", "application/xhtml+xml")
@@ -72,7 +76,10 @@ def document_kind(source: Source) -> str | None:
 
 def _markup_kind(source: Source) -> str | None:
     """A kind of text."""
-    name, start = source.filename.lower(), source.head(HEAD).lstrip()[:16].lower()
+    head = source.head(HEAD).lstrip()
+    name, start = source.filename.lower(), head[:16].lower()
+    if start.startswith(b"<?xml") and b"<office:document" in head:
+        return "flat odf"
     if name.endswith(HTML_NAMES) or source.content_type in HTML_TYPES or start.startswith(HTML_BEGINNINGS):
         return "html"
     return "mail" if name.endswith(MAIL_NAMES) or source.content_type in MAIL_TYPES else None
@@ -83,9 +90,8 @@ def main_part(parts: ZipParts) -> tuple[str, str] | None:
     for relation, name in parts.relations("").values():
         if relation == "officeDocument" and name.partition("/")[0] in OFFICE:
             return OFFICE[name.partition("/")[0]], name
-    if "mimetype" in parts and parts.open("mimetype").read(100).startswith(OPEN_DOCUMENT):
-        return "odf", CONTENT
-    return None
+    written = parts.open("mimetype").read(100).strip() if "mimetype" in parts else b""
+    return next(((kind, name) for start, kind, name in TYPED if written.startswith(start)), None)
 
 
 def binary_name(head: bytes) -> str | None:

@@ -20,6 +20,8 @@ ENCRYPTED = "the PDF needs a password"
 NO_TEXT = "the PDF has no text, and no JPEG images. Send its pages as images"
 TOO_MANY_IMAGES = f"the PDF was scanned, and has more than {MOST_IMAGES} images or {MOST_IMAGE_BYTES} bytes of them"
 TOO_LONG = "the PDF has more than {longest} characters"
+# Fonts have a glyph for these, and some programs write it as a character of its own: nobody searches for that.
+LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st", "\0": ""})
 
 
 def read(document: bytes | BinaryIO, longest: int) -> CheckOutcome:
@@ -56,7 +58,7 @@ def _complaint(complaint: str, code: Problem = "invalid_file") -> CheckOutcome:
 def _texts_to_outcome(pages: list[str]) -> CheckOutcome:
     text = "\n\n".join(f"[page {number}]\n{page.strip()}" for number, page in enumerate(pages, 1))
     # Fonts may map a character to anything, also to what is no text.
-    return CheckOutcome(text.replace("\0", "").encode("utf-8", "replace").decode())
+    return CheckOutcome(text.translate(LIGATURES).encode("utf-8", "replace").decode())
 
 
 def _images(page: Any) -> Iterator[bytes]:

@@ -17,16 +17,20 @@ HIDDEN = frozenset(
     "fonttbl colortbl stylesheet info pict object themedata colorschememapping datastore listtable listoverridetable rsidtbl "
     "generator filetbl revtbl fldinst xmlnstbl latentstyles mmathPr wgrffmtfilter".split()
 )
+# Notes, which are text, though some programs mark them as groups that only programs which know them should show.
+NOTES = frozenset(("footnote", "annotation"))
+NOTE_START, NOTE_END = " [note: ", "]"
 MOST_BYTES = 128 * 1024 * 1024
 
 
 class Group:
     """What applies until a brace closes."""
 
-    __slots__ = ("hidden", "skip")
+    __slots__ = ("hidden", "is_note", "skip")
 
     def __init__(self, hidden: bool = False, skip: int = 1) -> None:
         self.hidden = hidden
+        self.is_note = False
         # How many characters follow a character by its number, for programs that do not know it.
         self.skip = skip
 
@@ -79,12 +83,14 @@ class RtfText:
         self._skipping = 0
         if brace == b"{":
             self._groups.append(Group(self._groups[-1].hidden, self._groups[-1].skip))
-        elif len(self._groups) > 1:
-            self._groups.pop()
+        elif len(self._groups) > 1 and self._groups.pop().is_note:
+            self._write(NOTE_END)
 
     def _word(self, word: str, number: int | None) -> None:
         if word in HIDDEN:
             self._groups[-1].hidden = True
+        elif word in NOTES:
+            self._begin_note()
         elif word == "ansicpg" and number is not None:
             self._flush()
             self._encoding = f"cp{number}"
@@ -95,6 +101,12 @@ class RtfText:
             self._skipping = self._groups[-1].skip
         elif word in CHARACTERS:
             self._write(CHARACTERS[word])
+
+    def _begin_note(self) -> None:
+        if len(self._groups) > 1 and not self._groups[-2].hidden:
+            self._groups[-1].hidden = False
+            self._groups[-1].is_note = True
+            self._write(NOTE_START)
 
     def _raw(self, raw: bytes) -> None:
         skipped = min(self._skipping, len(raw))

@@ -1,60 +1,27 @@
 """The text of a workbook: sheet by sheet, a line for each row, with the values that formulas had when it was saved."""
 
-import math
 import re
 
+from antiphon.files.readers.dates import (
+    is_date_format,
+    is_percent_format,
+    number_to_text,
+    percent_to_text,
+    serial_to_text,
+)
 from antiphon.files.readers.source import Source, TextParts
 from antiphon.files.readers.xml_events import Attributes, read_xml
 from antiphon.files.readers.zip_parts import ZipParts
 
-# ---- Numbers of days in a workbook → dates ---------------------------------------------------------------------------
-
-DAYS_TO_1970 = 25_569
-# Workbooks of old Macintosh computers begin four years later.
-DAYS_TO_1904 = 1_462
-# These programs believe that 1900 had a 29 February.
-LEAP_DAY = 60
-# 31 December 9999: they know no later day.
-LAST_DAY = 2_958_465
-SECONDS_A_DAY = 86_400
-
-
-def serial_to_text(serial: float, *, is_1904: bool = False) -> str | None:
-    """None: it is no date. Less than a day is a time."""
-    if not 0 <= serial <= LAST_DAY:
-        return None
-    days, seconds = divmod(math.floor(serial * SECONDS_A_DAY + 0.5), SECONDS_A_DAY)
-    time = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    if is_1904:
-        days += DAYS_TO_1904
-    elif days == 0:
-        return time
-    elif days < LEAP_DAY:
-        days += 1
-    year, month, day = _civil(days - DAYS_TO_1970)
-    date = f"{year:04}-{month:02}-{day:02}"
-    return f"{date} {time}" if seconds else date
-
-
-def _civil(days: int) -> tuple[int, int, int]:
-    """The date, so many days after 1 January 1970. Years are counted from March, so that the leap day is their last."""
-    days += 719_468
-    era, day_of_era = divmod(days, 146_097)
-    year_of_era = (day_of_era - day_of_era // 1_460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
-    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    shifted = (5 * day_of_year + 2) // 153
-    month = shifted + 3 if shifted < 10 else shifted - 9
-    return year_of_era + 400 * era + (month <= 2), month, day_of_year - (153 * shifted + 2) // 5 + 1
-
-
 SHEET = "[sheet: {name}]\n"
 # How many empty cells between two others are shown: a row may have a cell in its 16384th column, and no other.
 MOST_EMPTY = 50
-# The built-in formats of numbers that are dates or times.
-DATE_FORMATS = frozenset({*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)})
-# What says nothing in a format: quoted texts, colours and conditions, characters as they are.
-_PLAIN = re.compile(r'"[^"]*"|\[[^\]]*\]|\\.|_.|\*.')
-_DATE = re.compile(r"[dmyhs]", re.IGNORECASE)
+# The built-in formats of numbers that are dates or times, and those that are percentages.
+DATE, PERCENT = "date", "percent"
+BUILT_IN = {
+    **dict.fromkeys((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)), DATE),
+    **dict.fromkeys((9, 10), PERCENT),
+}
 _COLUMN = re.compile(r"[A-Z]{1,3}")
 BOOLEANS = {"0": "FALSE", "1": "TRUE"}
 
@@ -64,12 +31,12 @@ def read(source: Source, main: str, parts: ZipParts) -> str:
     relations = parts.relations(main)
     by_kind = dict(reversed([*relations.values()]))
     strings = _shared_strings(parts, by_kind.get("sharedStrings", ""), text)
-    dates = _date_styles(parts, by_kind.get("styles", ""))
+    styles = _styles(parts, by_kind.get("styles", ""))
     sheets, is_1904 = _sheets(parts, main)
     for name, id in sheets:
         if relations.get(id, ("", ""))[0] == "worksheet":
             rows = text.part()
-            Rows(rows, strings, dates, is_1904=is_1904).read(parts, relations[id][1])
+            Rows(rows, strings, styles, is_1904=is_1904).read(parts, relations[id][1])
             if written := rows.text():
                 text.add(f"{SHEET.format(name=name)}{written}\n")
     return text.text()
@@ -127,17 +94,16 @@ def _shared_strings(parts: ZipParts, name: str, text: TextParts) -> list[str]:
     return strings
 
 
-def _date_styles(parts: ZipParts, name: str) -> frozenset[int]:
-    """The numbers of the styles in which a number is shown as a date or a time."""
-    formats = set(DATE_FORMATS)
+def _styles(parts: ZipParts, name: str) -> dict[int, str]:
+    """The numbers of the styles in which a number is shown as a date, a time or a percentage."""
+    formats: dict[int, str | None] = {**BUILT_IN}
     styles: list[int] = []
     inside = False
 
     def start(element: str, attributes: Attributes) -> None:
         nonlocal inside
         if element == "numFmt" and (id := attributes.get("numFmtId", "")).isdecimal():
-            is_date = _DATE.search(_PLAIN.sub("", attributes.get("formatCode", "")).partition(";")[0])
-            (formats.add if is_date else formats.discard)(int(id))
+            formats[int(id)] = _format_kind(attributes.get("formatCode", ""))
         elif element == "cellXfs":
             inside = True
         elif element == "xf" and inside:
@@ -149,16 +115,22 @@ def _date_styles(parts: ZipParts, name: str) -> frozenset[int]:
         inside = inside and element != "cellXfs"
 
     read_xml(parts.open_or_empty(name), start, end)
-    return frozenset(at for at, id in enumerate(styles) if id in formats)
+    return {at: kind for at, id in enumerate(styles) if (kind := formats.get(id)) is not None}
+
+
+def _format_kind(code: str) -> str | None:
+    if is_percent_format(code):
+        return PERCENT
+    return DATE if is_date_format(code) else None
 
 
 class Rows:
     """Writes the rows of one sheet."""
 
-    def __init__(self, text: TextParts, strings: list[str], dates: frozenset[int], *, is_1904: bool) -> None:
+    def __init__(self, text: TextParts, strings: list[str], styles: dict[int, str], *, is_1904: bool) -> None:
         self._text = text
         self._strings = strings
-        self._dates = dates
+        self._styles = styles
         self._is_1904 = is_1904
         self._cells: list[str] = []
         # Of the last cell, and of the last one that is not empty. The first column is 1.
@@ -219,10 +191,10 @@ class Rows:
         except ValueError:
             return _line(value)
         style = self._cell.get("s", "0")
-        if style.isdecimal() and int(style) in self._dates:
+        kind = self._styles.get(int(style)) if style.isdecimal() and len(style) < 10 else None
+        if kind == DATE:
             return serial_to_text(number, is_1904=self._is_1904) or value
-        # As many digits as such programs show.
-        return format(number, ".15g")
+        return percent_to_text(number) if kind == PERCENT else number_to_text(value)
 
 
 def _column(reference: str) -> int:

@@ -1,6 +1,7 @@
-"""The text of a presentation: slide by slide, with tables and the speaker's notes."""
+"""The text of a presentation: slide by slide, with tables, charts, diagrams, what pictures show, and the speaker's notes."""
 
-from antiphon.files.readers.flow import Flow, Markup
+from antiphon.files.readers.charts import write_drawn
+from antiphon.files.readers.flow import Flow, Markup, described
 from antiphon.files.readers.source import Source, TextParts
 from antiphon.files.readers.xml_events import Attributes, read_xml
 from antiphon.files.readers.zip_parts import ZipParts
@@ -19,11 +20,18 @@ SLIDE = "[slide {number}]\n"
 NOTES = "[notes]\n"
 
 
+class SlideFlow(Flow):
+    def element(self, name: str, attributes: Attributes) -> None:
+        if name == "cNvPr" and (description := described(attributes)):
+            self.line(description)
+
+
 def read(source: Source, main: str, parts: ZipParts) -> str:
     text = TextParts(source)
     for number, slide in enumerate(_slides(main, parts), 1):
         shown = text.part()
-        Flow(MARKUP, shown).read(parts.open_or_empty(slide))
+        SlideFlow(MARKUP, shown).read(parts.open_or_empty(slide))
+        write_drawn(parts, slide, shown)
         for kind, name in parts.relations(slide).values():
             if kind == "notesSlide":
                 _write_notes(parts, name, shown)

@@ -2,7 +2,8 @@
 
 import re
 
-from antiphon.files.readers.flow import MOST_LEVELS, Flow, Markup
+from antiphon.files.readers.charts import write_drawn
+from antiphon.files.readers.flow import MOST_LEVELS, Flow, Markup, described
 from antiphon.files.readers.source import Source, TextParts
 from antiphon.files.readers.xml_events import Attributes, attribute
 from antiphon.files.readers.zip_parts import ZipParts
@@ -30,6 +31,8 @@ class WordFlow(Flow):
             self._item(int(level))
         elif name == "numPr" and not self.prefix:
             self._item(0)
+        elif name == "docPr" and (description := described(attributes)):
+            self.write(description)
 
     def _style(self, style: str) -> None:
         if heading := _HEADING.match(style):
@@ -49,6 +52,7 @@ def read(source: Source, main: str, parts: ZipParts) -> str:
     for title, name in _titled(others, BEFORE):
         _write(parts, name, text, title)
     _write(parts, main, text)
+    write_drawn(parts, main, text)
     for title, name in _titled(others, AFTER):
         _write(parts, name, text, title)
     return text.text()

@@ -12,7 +12,6 @@ from antiphon.files.vector_stores.search.words import (
     LONGEST_QUERY,
     MOST_WORDS,
     level_of,
-    rarity,
     share_of_level,
     share_of_words,
     terms_of_text,
@@ -100,10 +99,6 @@ def test_a_word_counts_more_in_a_short_text_and_when_it_is_repeated() -> None:
     assert counts("engine") > counts(f"engine {filler}")
     assert counts("engine engine engine engine " + filler) > counts(f"engine {filler}")
     assert counts("engine " * 1000) < 1
-
-
-def test_a_rare_word_weighs_more_and_none_weighs_nothing() -> None:
-    assert rarity(1, 100) > rarity(50, 100) > rarity(100, 100) > 0
 
 
 def test_the_share_of_words_is_that_of_the_query() -> None:

@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
+from antiphon.core.toolbox.bm25 import rarity
 from antiphon.files.vector_stores.search.embeddings import Embedder, EmbedderOf
 from antiphon.files.vector_stores.search.found import Found, Ranking, Wanted, fuse
 from antiphon.files.vector_stores.search.words import (
     level_of,
-    rarity,
     share_of_level,
     share_of_words,
     terms_of_text,

@@ -6,18 +6,15 @@ query never reaches a database as text.
 """
 
 import hashlib
-import math
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
+from antiphon.core.toolbox.bm25 import damping
 from antiphon.patterns import Pattern
 
-# How soon a word that is repeated stops to count, and how much the length of a text counts.
-SATURATION = 1.2
-LENGTH_SHARE = 0.75
 # A chunk with so many words is neither long nor short: nobody knows the average while chunks are still added.
 USUAL_LENGTH = 400
 # How much a word counts is one of so many steps between 0 and 1. They have to fit into three bits.
@@ -151,8 +148,8 @@ def _without_e(word: str) -> str:
 def terms_of_text(store: str, text: str) -> list[int]:
     """What the index knows of a chunk: one term for each of its words."""
     words = words_of_text(text)
-    damping = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * len(words) / USUAL_LENGTH)
-    return [_term(store, word) | int(LEVELS * times / (times + damping)) for word, times in Counter(words).items()]
+    damped = damping(len(words) / USUAL_LENGTH)
+    return [_term(store, word) | int(LEVELS * times / (times + damped)) for word, times in Counter(words).items()]
 
 
 def terms_of_word(store: str, word: str) -> list[int]:
@@ -174,10 +171,6 @@ def level_of(term: int) -> int:
 def share_of_level(level: int) -> float:
     """How much a word of this level counts, between 0 and 1."""
     return (level + 0.5) / LEVELS
-
-
-def rarity(having: int, chunks: int) -> float:
-    return math.log(1 + (max(0, chunks - having) + 0.5) / (having + 0.5))
 
 
 def share_of_words(text: str, rarities: Mapping[str, float]) -> float:
