@@ -54,6 +54,9 @@ engines/probes
 engines/embedded
 files
 files/readers
+files/readers/office
+files/readers/kinds.py
+files/readers/file_texts.py
 files/vector_stores/search
 files/vector_stores
 sandbox

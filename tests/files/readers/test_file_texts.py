@@ -18,9 +18,10 @@ from support.office_files import MADE, make_docx, make_odt, make_office, make_xl
 from support.pdfs import make_pdf, make_scan
 
 from antiphon.core.checks.work import CheckOutcome, DocumentWork, FileWork
-from antiphon.files.readers import encodings, file_texts, zip_parts
+from antiphon.files.readers import encodings, file_texts
 from antiphon.files.readers.file_texts import read, read_for_model
-from antiphon.files.readers.dates import serial_to_text
+from antiphon.files.readers.office import zip_parts
+from antiphon.files.readers.office.numbers import serial_to_text
 from antiphon.files.readers.source import Source, TextParts
 from antiphon.gateway.runs.check_process import run_check
 

@@ -1,10 +1,10 @@
 """What kind of file it is: by its content where that says so, else by its name and type."""
 
 from antiphon.files.readers import encodings
-from antiphon.files.readers.epub import CONTAINER
-from antiphon.files.readers.open_document import CONTENT
+from antiphon.files.readers.office.epub import CONTAINER
+from antiphon.files.readers.office.open_document import CONTENT
+from antiphon.files.readers.office.zip_parts import ZipParts
 from antiphon.files.readers.source import Source
-from antiphon.files.readers.zip_parts import ZipParts
 
 HEAD = 4096
 PDF = b"%PDF-"

@@ -2,11 +2,16 @@
 
 import re
 
-from antiphon.files.readers.charts import write_drawn
-from antiphon.files.readers.flow import MOST_LEVELS, Flow, Markup, described
+from antiphon.files.readers.flow import (
+    MOST_LEVELS,
+    Flow,
+    Markup,
+    described,
+)
+from antiphon.files.readers.office.charts import write_drawn
+from antiphon.files.readers.office.zip_parts import ZipParts
 from antiphon.files.readers.source import Source, TextParts
 from antiphon.files.readers.xml_events import Attributes, attribute
-from antiphon.files.readers.zip_parts import ZipParts
 
 MARKUP = Markup(
     paragraphs=frozenset({"p"}),

@@ -2,16 +2,16 @@
 
 import re
 
-from antiphon.files.readers.dates import (
+from antiphon.files.readers.office.numbers import (
     is_date_format,
     is_percent_format,
     number_to_text,
     percent_to_text,
     serial_to_text,
 )
+from antiphon.files.readers.office.zip_parts import ZipParts
 from antiphon.files.readers.source import Source, TextParts
 from antiphon.files.readers.xml_events import Attributes, read_xml
-from antiphon.files.readers.zip_parts import ZipParts
 
 SHEET = "[sheet: {name}]\n"
 # How many empty cells between two others are shown: a row may have a cell in its 16384th column, and no other.

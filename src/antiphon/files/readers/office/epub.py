@@ -6,9 +6,9 @@ from urllib.parse import unquote
 
 from antiphon.files.readers import encodings
 from antiphon.files.readers.html import MARKUP, html_to_text
+from antiphon.files.readers.office.zip_parts import LOCKED, ZipParts
 from antiphon.files.readers.source import Source, TextParts, Unreadable, damaged
 from antiphon.files.readers.xml_events import Attributes, attribute, read_xml
-from antiphon.files.readers.zip_parts import LOCKED, ZipParts
 
 CONTAINER = "META-INF/container.xml"
 ENCRYPTION = "META-INF/encryption.xml"

@@ -1,10 +1,10 @@
 """The text of a presentation: slide by slide, with tables, charts, diagrams, what pictures show, and the speaker's notes."""
 
-from antiphon.files.readers.charts import write_drawn
 from antiphon.files.readers.flow import Flow, Markup, described
+from antiphon.files.readers.office.charts import write_drawn
+from antiphon.files.readers.office.zip_parts import ZipParts
 from antiphon.files.readers.source import Source, TextParts
 from antiphon.files.readers.xml_events import Attributes, read_xml
-from antiphon.files.readers.zip_parts import ZipParts
 
 MARKUP = Markup(
     paragraphs=frozenset({"p"}),

@@ -1,0 +1,1 @@
+"""Word, Excel, PowerPoint, OpenDocument and EPUB files: XML in a ZIP file."""
