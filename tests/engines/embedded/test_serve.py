@@ -212,7 +212,7 @@ async def test_without_any_engine_the_embedded_one_starts(monkeypatch: pytest.Mo
 async def test_the_embedded_engine_runs_the_best_pulled_model(
     engine: MockEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("antiphon.cli.models.machine_memory", lambda: MEMORY)
+    monkeypatch.setattr("antiphon.app.start_up.machine_memory", lambda: MEMORY)
     (tmp_path / "models").mkdir()
     with (tmp_path / "models" / "qwen2.5-coder-1.5b.gguf").open("wb") as file:
         file.truncate(BY_NAME["qwen2.5-coder-1.5b"].size)
