@@ -7,7 +7,7 @@ from msgspec import Struct, structs
 from antiphon.core.prompt.input_items import item_kind
 from antiphon.errors import shortened
 from antiphon.gateway.state.owners import shown_owner
-from antiphon.wire.responses import CreateResponse, OutputItem, Response
+from antiphon.wire.responses import CreateResponse, OutputItem, Response, Usage
 
 Status = Literal["running", "completed", "incomplete", "failed", "cancelled", "refused", "left"]
 
@@ -32,14 +32,40 @@ class RowError(Struct, frozen=True):
         return cls(code, shortened(message, MESSAGE_LENGTH), None if param is None else shortened(param, PARAM_LENGTH))
 
 
-class Row(Struct, kw_only=True):
-    """Times are in seconds since 1970, durations in seconds."""
+class CountedRow(Struct, kw_only=True):
+    """The tokens of a response."""
 
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+    def count(self, usage: Usage) -> None:
+        self.input_tokens, self.output_tokens = usage.input_tokens, usage.output_tokens
+        self.cached_tokens = usage.input_tokens_details.cached_tokens
+        self.reasoning_tokens = usage.output_tokens_details.reasoning_tokens
+
+
+class TimedRow(CountedRow, kw_only=True):
+    """When a request came, in seconds since 1970, and how long it took, in seconds."""
+
+    at: float
+    first_token: float | None = None
+    seconds: float | None = None
+    tokens_per_second: float | None = None
+
+    def time(self, seconds: float) -> None:
+        """It has ended, so many seconds after it came."""
+        self.seconds = round(seconds, 4)
+        if self.output_tokens and self.first_token is not None and seconds > self.first_token:
+            self.tokens_per_second = round(self.output_tokens / (seconds - self.first_token), 2)
+
+
+class Row(TimedRow, kw_only=True):
     # Rises with each request.
     number: int
     # None: it was refused.
     id: str | None = None
-    at: float
     channel: str
     stream: bool | None = None
     owner: str
@@ -49,13 +75,6 @@ class Row(Struct, kw_only=True):
     status: Status = "running"
     http_status: int | None = None
     error: RowError | None = None
-    first_token: float | None = None
-    seconds: float | None = None
-    tokens_per_second: float | None = None
-    input_tokens: int | None = None
-    cached_tokens: int | None = None
-    output_tokens: int | None = None
-    reasoning_tokens: int | None = None
     asks: int = 0
     tool_calls: int = 0
     notices: int = 0
@@ -74,18 +93,10 @@ class Row(Struct, kw_only=True):
         self.model = response.model
         if (failed := response.error) is not None:
             self.error = RowError.of(failed.code, failed.message)
-        if (usage := response.usage) is not None:
-            self.input_tokens, self.output_tokens = usage.input_tokens, usage.output_tokens
-            self.cached_tokens = usage.input_tokens_details.cached_tokens
-            self.reasoning_tokens = usage.output_tokens_details.reasoning_tokens
+        if response.usage is not None:
+            self.count(response.usage)
         self.tool_calls = sum(map(_is_call, response.output))
         self.notices = len(response.antiphon_notices or ())
-
-    def time(self, seconds: float) -> None:
-        """It has ended, so many seconds after it came."""
-        self.seconds = round(seconds, 4)
-        if self.output_tokens and self.first_token is not None and seconds > self.first_token:
-            self.tokens_per_second = round(self.output_tokens / (seconds - self.first_token), 2)
 
     def matches(self, status: str | None, model: str | None, search: str | None, *, bodies: bool = True) -> bool:
         """`bodies`: texts are shown, so they can be searched, too."""

@@ -10,7 +10,8 @@ from antiphon.server.metrics.series import (
     Histogram,
 )
 
-# ---- The values of labels. Each makes a series of its own, in the gateway and in Prometheus, so their number has a limit ----
+# ---- values of labels ------------------------------------------------------------------------------------------------
+# Each makes a series of its own, in the gateway and in Prometheus, so their number has a limit.
 
 OTHER = "other"
 NONE = "none"
@@ -80,49 +81,66 @@ CHECK = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30)
 BY_KEY = ("model", "key")
 
 
-class Instruments:
+def _counter(name: str, help: str, *labels: str) -> Counter:
+    return Counter(f"antiphon_{name}", help, labels)
+
+
+def _histogram(name: str, help: str, bounds: tuple[float, ...], *labels: str) -> Histogram:
+    return Histogram(f"antiphon_{name}_seconds", help, labels, bounds)
+
+
+class Labels:
+    """Values that come from clients or engines."""
+
     def __init__(self) -> None:
-        # Values that come from clients or engines.
         self.keys, self.engines, self.codes = LabelValues(), LabelValues(), LabelValues()
 
-        def counter(name: str, help: str, *labels: str) -> Counter:
-            return Counter(f"antiphon_{name}", help, labels)
 
-        def histogram(name: str, help: str, bounds: tuple[float, ...], *labels: str) -> Histogram:
-            return Histogram(f"antiphon_{name}_seconds", help, labels, bounds)
+class TokenInstruments:
+    def __init__(self) -> None:
+        self.input = _counter("input_tokens", "Tokens of prompts.", *BY_KEY)
+        self.cached = _counter("cached_input_tokens", "Those of them that the engine had in its cache.", *BY_KEY)
+        self.output = _counter("output_tokens", "Tokens that were generated.", *BY_KEY)
+        self.reasoning = _counter("reasoning_tokens", "Those of them that are reasoning.", *BY_KEY)
 
-        self.http_requests = counter(
-            "http_requests", "HTTP requests that were answered; a WebSocket counts once.", "route", "method", "status"
-        )
-        self.responses = counter(
-            "responses", "Responses that have ended, or were refused.", "channel", "outcome", "model", "key"
-        )
-        self.errors = counter("errors", "Responses that failed or were refused, by the code of the error.", "code")
-        self.running = Gauge("antiphon_responses_running", "Responses that run now.", ("channel", "stream"))
-        self.duration = histogram("response", "From the request to the last event.", WHOLE_RESPONSE, "channel", "model")
-        self.first_token = histogram("time_to_first_token", "From the request to its first output.", TO_FIRST_TOKEN, "model")
-        self.between_tokens = histogram(
+
+class TimeInstruments:
+    def __init__(self) -> None:
+        self.response = _histogram("response", "From the request to the last event.", WHOLE_RESPONSE, "channel", "model")
+        self.first_token = _histogram("time_to_first_token", "From the request to its first output.", TO_FIRST_TOKEN, "model")
+        self.between_tokens = _histogram(
             "inter_token", "The mean time between two tokens of a response, once for each.", BETWEEN_TOKENS, "model"
         )
-        self.input_tokens = counter("input_tokens", "Tokens of prompts.", *BY_KEY)
-        self.cached_tokens = counter("cached_input_tokens", "Those of them that the engine had in its cache.", *BY_KEY)
-        self.output_tokens = counter("output_tokens", "Tokens that were generated.", *BY_KEY)
-        self.reasoning_tokens = counter("reasoning_tokens", "Those of them that are reasoning.", *BY_KEY)
-        self.asked_again = counter("asked_again", "Chat requests beyond the first one of a response.", "reason")
-        self.engine_answers = counter(
+
+
+class Instruments:
+    def __init__(self) -> None:
+        self.labels = Labels()
+        self.http_requests = _counter(
+            "http_requests", "HTTP requests that were answered; a WebSocket counts once.", "route", "method", "status"
+        )
+        self.responses = _counter(
+            "responses", "Responses that have ended, or were refused.", "channel", "outcome", "model", "key"
+        )
+        self.errors = _counter("errors", "Responses that failed or were refused, by the code of the error.", "code")
+        self.running = Gauge("antiphon_responses_running", "Responses that run now.", ("channel", "stream"))
+        self.times, self.tokens = TimeInstruments(), TokenInstruments()
+        self.asked_again = _counter("asked_again", "Chat requests beyond the first one of a response.", "reason")
+        self.engine_answers = _counter(
             "engine_answers",
             "Answers of engines to chat requests, also those that failed or were refused.",
             "engine",
             "outcome",
         )
-        self.tool_calls = counter(
+        self.tool_calls = _counter(
             "tool_calls", "Calls of tools that the gateway ran: ok, failed, or stopped.", "kind", "outcome"
         )
-        self.tool_time = histogram("tool_call", "How long these calls took.", TOOL, "kind")
-        self.store = histogram("store_operation", "How long the operations of the store take.", STORE, "operation")
-        self.store_errors = counter("store_errors", "Operations that the store could not do.", "operation")
-        self.checks = histogram("check", "Checks of schemas, grammars and documents, with the wait for one.", CHECK)
-        self.checks_unfinished = counter("checks_unfinished", "Checks that failed or took too long.")
+        self.tool_time = _histogram("tool_call", "How long these calls took.", TOOL, "kind")
+        self.store = _histogram("store_operation", "How long the operations of the store take.", STORE, "operation")
+        self.store_errors = _counter("store_errors", "Operations that the store could not do.", "operation")
+        self.checks = _histogram("check", "Checks of schemas, grammars and documents, with the wait for one.", CHECK)
+        self.checks_unfinished = _counter("checks_unfinished", "Checks that failed or took too long.")
 
     def all(self) -> list[AnyInstrument]:
-        return [each for each in vars(self).values() if isinstance(each, AnyInstrument)]
+        groups = (self, self.times, self.tokens)
+        return [each for group in groups for each in vars(group).values() if isinstance(each, AnyInstrument)]

@@ -38,7 +38,7 @@ class KnownSeries:
     def __init__(self, instruments: Instruments, models: ModelValues) -> None:
         self.instruments = instruments
         self.models = models
-        self.key_of = lru_cache(MOST_KNOWN)(lambda owner: instruments.keys.of(owner_to_label(owner)))
+        self.key_of = lru_cache(MOST_KNOWN)(lambda owner: instruments.labels.keys.of(owner_to_label(owner)))
         self.of = cache(lambda channel, model, key: ResponseSeries(instruments, channel, model, key))
         self.running = cache(lambda channel, streams: instruments.running.labels(channel, "true" if streams else "false"))
         self.good_answers = lru_cache(MOST_KNOWN)(lambda engine: self.answers(engine, OK))
@@ -46,7 +46,7 @@ class KnownSeries:
     def answers(self, engine: str | None, outcome: str) -> Amount:
         """Of the engine at this URL; None: none was asked."""
         instruments = self.instruments
-        return instruments.engine_answers.labels(instruments.engines.of(engine) if engine is not None else NONE, outcome)
+        return instruments.engine_answers.labels(instruments.labels.engines.of(engine) if engine is not None else NONE, outcome)
 
 
 class ResponseSeries:
@@ -54,13 +54,13 @@ class ResponseSeries:
 
     def __init__(self, instruments: Instruments, channel: str, model: str, key: str) -> None:
         self.ended = cache(lambda outcome: instruments.responses.labels(channel, outcome, model, key))
-        self._duration = instruments.duration.labels(channel, model)
-        self._first_token = instruments.first_token.labels(model)
-        self._between_tokens = instruments.between_tokens.labels(model)
-        self._input = instruments.input_tokens.labels(model, key)
-        self._cached = instruments.cached_tokens.labels(model, key)
-        self._output = instruments.output_tokens.labels(model, key)
-        self._reasoning = instruments.reasoning_tokens.labels(model, key)
+        self._duration = instruments.times.response.labels(channel, model)
+        self._first_token = instruments.times.first_token.labels(model)
+        self._between_tokens = instruments.times.between_tokens.labels(model)
+        self._input = instruments.tokens.input.labels(model, key)
+        self._cached = instruments.tokens.cached.labels(model, key)
+        self._output = instruments.tokens.output.labels(model, key)
+        self._reasoning = instruments.tokens.reasoning.labels(model, key)
 
     def time(self, began_at: float, first_at: float | None, last_at: float, now: float, tokens: int) -> None:
         """`first_at`: when the output began, if it did. `last_at`: when the engine's last answer was at its end."""
@@ -132,7 +132,7 @@ class MeasuredResponse(Observer):
         if error is None:
             known.good_answers(self._engine).value += 1
         else:
-            known.answers(self._engine, known.instruments.codes.of(error.code or error.kind)).value += 1
+            known.answers(self._engine, known.instruments.labels.codes.of(error.code or error.kind)).value += 1
         self._last_at = perf_counter()
 
     def tool_started(self, call: ToolCall) -> None:
@@ -171,5 +171,5 @@ class MeasuredResponse(Observer):
             self._running.value -= 1
         series.ended(outcome).value += 1
         if code is not None:
-            known.instruments.errors.labels(known.instruments.codes.of(code)).value += 1
+            known.instruments.errors.labels(known.instruments.labels.codes.of(code)).value += 1
         return series
