@@ -13,7 +13,7 @@ from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import BY_NAME, LLAMACPP, PLAIN
 from antiphon.core.stream.parroted_words import LONGEST, WithoutOwnWords
 from antiphon.core.stream.text_calls import CallFinder, ConstrainedCall, TextCalls
-from antiphon.core.toolbox.words import OWN_WORDS
+from antiphon.core.toolbox.prompt_texts import OWN_WORDS
 
 COMPLAINT = "'a' is a required property"
 

@@ -16,7 +16,7 @@ from antiphon.core.items.output import Output
 from antiphon.core.items.usage import UsageCount
 from antiphon.core.prompt.turns import NO_OUTPUT
 from antiphon.core.stream.chat_chunks import COMPLETED
-from antiphon.core.toolbox.words import BAD_ANSWER, BAD_CALL, MUST, RESULT_BEGINS, RESULT_ENDS
+from antiphon.core.toolbox.prompt_texts import BAD_ANSWER, BAD_CALL, MUST, RESULT_BEGINS, RESULT_ENDS
 from antiphon.errors import UNREADABLE, ApiError, NotConstrained
 from antiphon.wire.chat import ChatMessage
 

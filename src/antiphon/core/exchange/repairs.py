@@ -31,7 +31,7 @@ def _constrained(conversion: Conversion, rejection: Rejection, *, helped: bool) 
         _leave_out_withheld(chat, conversion.requirements)
         return structs.replace(conversion, chat=chat)
     if names := _names_to_call(conversion, rejection, helped=helped):
-        functions = [conversion.box.functions[name].function for name in names]
+        functions = [conversion.box.offered.functions[name].function for name in names]
         say = _say(conversion, rejection)
         constrain(chat, functions_to_response_format([*functions, say] if say is not None else functions), dialect)
         if say is not None and chat.tools is not UNSET:
@@ -59,7 +59,7 @@ def _say(conversion: Conversion, rejection: Rejection) -> ChatFunction | None:
     required, call = conversion.requirements, rejection.call
     if required.must_call or call is None or required.offered_as(call.name, call.arguments):
         return None
-    return conversion.offer.say or say_function(conversion.box.functions)
+    return conversion.offer.say or say_function(conversion.box.offered.functions)
 
 
 def _is_enforced(conversion: Conversion) -> bool:
@@ -81,7 +81,7 @@ def _names_to_call(conversion: Conversion, rejection: Rejection, *, helped: bool
     if call is None:
         return allowed if requirements.must_call else ()
     is_wanted = helped or (call.check is not None and call.check.binding)
-    offered = [name for name in requirements.offered_as(call.name, call.arguments) if name in conversion.box.functions]
+    offered = [name for name in requirements.offered_as(call.name, call.arguments) if name in conversion.box.offered.functions]
     if is_wanted and offered:
         return offered
     return allowed if requirements.must_call or helped else ()

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from antiphon.core.events.deltas import Delta, TextDelta
 from antiphon.core.stream.text_calls import CallFinder, TextCalls
-from antiphon.core.toolbox.words import OWN_WORDS
+from antiphon.core.toolbox.prompt_texts import OWN_WORDS
 from antiphon.patterns import Pattern
 
 # A text longer than this is no longer compared.

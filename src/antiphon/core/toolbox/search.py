@@ -13,14 +13,9 @@ from msgspec import structs
 
 from antiphon.core.toolbox.choice import Choice, allowed_deferred
 from antiphon.core.toolbox.deferred import DeferredTool
-from antiphon.core.toolbox.echo import tool_to_echo
-from antiphon.core.toolbox.tools import (
-    SERVER_SEARCH,
-    Native,
-    Tool,
-    Toolbox,
-    is_namespace_of_its_own,
-)
+from antiphon.core.toolbox.response_tools import tool_to_response
+from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.core.toolbox.tools import SERVER_SEARCH, Tool, ToolIdentity, is_namespace_of_its_own
 from antiphon.errors import UNREADABLE, counted
 from antiphon.wire.chat import ChatTool
 
@@ -94,7 +89,7 @@ def _score(count: Counter[str], rarity: dict[str, float], length: float) -> floa
 # with the definitions of the tools, which are offered from then on: in the rest of the response, and wherever the item is in
 # the history.
 
-Deferred = Mapping[Native, DeferredTool]
+Deferred = Mapping[ToolIdentity, DeferredTool]
 
 # How many tools one search finds by words, and by names, which may be those of large namespaces.
 MOST_BY_WORDS = 5
@@ -126,24 +121,24 @@ _NOT_IN_KEYS = re.compile(r"[\W_]+")
 def describe_search(box: Toolbox) -> None:
     """Lists in the description of the search what there is. It stays the same when something was found, so that prompts begin
     alike."""
-    name = box.names.get(SERVER_SEARCH)
-    if name is None or not box.searchable:
+    name = box.offered.names.get(SERVER_SEARCH)
+    if name is None or not box.deferred.tools:
         return
     lines = list(_catalogue(box))
     if len(lines) > MOST_LINES:
         lines = [*lines[:MOST_LINES], f"- and {len(lines) - MOST_LINES} more"]
-    function = box.functions[name].function
+    function = box.offered.functions[name].function
     description = "\n".join([f"{function.description} {LISTED}", *lines])
-    box.functions[name] = ChatTool(structs.replace(function, description=description))
+    box.offered.functions[name] = ChatTool(structs.replace(function, description=description))
 
 
 def _catalogue(box: Toolbox) -> Iterable[str]:
     """A namespace, a server, or a tool that is in neither."""
-    sizes = Counter(map(_group, box.searchable))
-    for native, tool in box.searchable.items():
-        group = _group(native)
+    sizes = Counter(map(_group, box.deferred.tools))
+    for identity, tool in box.deferred.tools.items():
+        group = _group(identity)
         if group is None:
-            yield _line(native.name, tool.function.description)
+            yield _line(identity.name, tool.function.description)
         elif size := sizes.pop(group, 0):
             yield _line(f"{group.name} ({counted(size, 'tool')})", group_words(tool))
 
@@ -162,10 +157,10 @@ class Group(NamedTuple):
     name: str
 
 
-def _group(native: Native) -> Group | None:
-    if not native.namespace or is_namespace_of_its_own(native):
+def _group(identity: ToolIdentity) -> Group | None:
+    if not identity.namespace or is_namespace_of_its_own(identity):
         return None
-    return Group(native.kind == "mcp", native.namespace)
+    return Group(identity.kind == "mcp", identity.namespace)
 
 
 def group_words(tool: DeferredTool) -> str:
@@ -175,30 +170,30 @@ def group_words(tool: DeferredTool) -> str:
 
 def found_to_text(tools: Sequence[Tool], box: Toolbox) -> str:
     """The result of a search for the model: the same in the response that searches, and in every later prompt."""
-    if names := [box.name_of(native) for tool in tools for native in _natives(tool)]:
+    if names := [box.name_of(identity) for tool in tools for identity in _identities(tool)]:
         return FOUND.format(names=", ".join(names))
-    if not box.searchable:
+    if not box.deferred.tools:
         return NOTHING_LEFT
     # A history may have many searches that found nothing.
-    shown = [tool.function.name for tool in islice(box.searchable.values(), MOST_NAMES)]
-    if (more := len(box.searchable) - len(shown)) > 0:
+    shown = [tool.function.name for tool in islice(box.deferred.tools.values(), MOST_NAMES)]
+    if (more := len(box.deferred.tools) - len(shown)) > 0:
         shown.append(f"and {more} more")
     return NOT_FOUND.format(names=", ".join(shown))
 
 
-def _natives(tool: Tool) -> Iterable[Native]:
+def _identities(tool: Tool) -> Iterable[ToolIdentity]:
     """The tools of a definition in an item, which may be anything that a client sent."""
     kind, name = tool.get("type"), str(tool.get("name"))
     if kind == "namespace":
         inner = tool.get("tools")
         members = [each for each in inner if isinstance(each, dict)] if isinstance(inner, list) else []
-        yield from (Native(str(each.get("type")), str(each.get("name")), name) for each in members)
+        yield from (ToolIdentity(str(each.get("type")), str(each.get("name")), name) for each in members)
     elif kind == "mcp":
         names = tool.get("allowed_tools")
         label = str(tool.get("server_label"))
-        yield from (Native("mcp", str(each), label) for each in (names if isinstance(names, list) else ()))
+        yield from (ToolIdentity("mcp", str(each), label) for each in (names if isinstance(names, list) else ()))
     else:
-        yield Native(str(kind), name, name if kind == "function" else None)
+        yield ToolIdentity(str(kind), name, name if kind == "function" else None)
 
 
 # ---- the search ------------------------------------------------------------------------------------------------------
@@ -230,13 +225,13 @@ def _texts(member: Any) -> list[str]:
     return [value for value in values if isinstance(value, str)]
 
 
-def _by_names(tools: Deferred, names: Sequence[str]) -> list[Native]:
-    known: dict[str, dict[Native, None]] = {}
-    for native, tool in tools.items():
-        for name in (tool.function.name, native.name, native.namespace, f"{native.namespace or ''}.{native.name}"):
+def _by_names(tools: Deferred, names: Sequence[str]) -> list[ToolIdentity]:
+    known: dict[str, dict[ToolIdentity, None]] = {}
+    for identity, tool in tools.items():
+        for name in (tool.function.name, identity.name, identity.namespace, f"{identity.namespace or ''}.{identity.name}"):
             if name:
-                known.setdefault(_key(name), {})[native] = None
-    found = {native: None for name in names for native in known.get(_key(name), ())}
+                known.setdefault(_key(name), {})[identity] = None
+    found = {identity: None for name in names for identity in known.get(_key(name), ())}
     return list(found)[:MOST_BY_NAMES]
 
 
@@ -244,38 +239,38 @@ def _key(name: str) -> str:
     return _NOT_IN_KEYS.sub("_", name.casefold()).strip("_")
 
 
-def _by_words(tools: Deferred, query: str) -> list[Native]:
+def _by_words(tools: Deferred, query: str) -> list[ToolIdentity]:
     about: dict[Group, list[str]] = {}
-    texts = [_words(native, tool, about) for native, tool in tools.items()]
+    texts = [_words(identity, tool, about) for identity, tool in tools.items()]
     ranked = sorted(zip(scores(query, texts), tools, strict=True), key=lambda row: -row[0])
     best = ranked[0][0] if ranked else 0
-    return [native for score, native in ranked[:MOST_BY_WORDS] if score > 0 and score >= LEAST_SHARE * best]
+    return [identity for score, identity in ranked[:MOST_BY_WORDS] if score > 0 and score >= LEAST_SHARE * best]
 
 
-def _words(native: Native, tool: DeferredTool, about: dict[Group, list[str]]) -> list[str]:
+def _words(identity: ToolIdentity, tool: DeferredTool, about: dict[Group, list[str]]) -> list[str]:
     """`about`: the words of groups, which each of their tools has. They are few."""
-    words = words_of(native.name) * NAME_WEIGHT + words_of((tool.function.description or "")[:LONGEST_TEXT])
-    if (group := _group(native)) is None:
+    words = words_of(identity.name) * NAME_WEIGHT + words_of((tool.function.description or "")[:LONGEST_TEXT])
+    if (group := _group(identity)) is None:
         return words
     if group not in about:
         about[group] = words_of(f"{group.name} {group_words(tool)[:LONGEST_LINE]}")
     return words + about[group]
 
 
-def _definitions(tools: Deferred, natives: Sequence[Native]) -> Iterable[Tool]:
+def _definitions(tools: Deferred, identities: Sequence[ToolIdentity]) -> Iterable[Tool]:
     """As the client sent them. Of a namespace or a server, those of its tools that were found."""
     shown: set[Group] = set()
-    for native in natives:
-        group, tool = _group(native), tools[native]
+    for identity in identities:
+        group, tool = _group(identity), tools[identity]
         if group is None:
             # Its namespace may have the same name.
-            yield tool_to_echo(tool.definition) if tool.group is None else _group_to_echo(tool, {native: tool})
+            yield tool_to_response(tool.definition) if tool.group is None else _group_to_response(tool, {identity: tool})
         elif group not in shown:
             shown.add(group)
-            yield _group_to_echo(tool, {each: tools[each] for each in natives if _group(each) == group})
+            yield _group_to_response(tool, {each: tools[each] for each in identities if _group(each) == group})
 
 
-def _group_to_echo(tool: DeferredTool, found: Deferred) -> Tool:
+def _group_to_response(tool: DeferredTool, found: Deferred) -> Tool:
     if tool.group is None:
-        return {**tool_to_echo(tool.definition), "allowed_tools": [native.name for native in found]}
-    return tool_to_echo({**tool.group, "tools": [each.definition for each in found.values()]})
+        return {**tool_to_response(tool.definition), "allowed_tools": [identity.name for identity in found]}
+    return tool_to_response({**tool.group, "tools": [each.definition for each in found.values()]})

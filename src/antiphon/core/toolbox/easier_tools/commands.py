@@ -44,18 +44,18 @@ def command_to_line(value: Any) -> str | None:
 def shell(member: str, filled: Mapping[str, Any]) -> EasyFunction:
     """`member`: the argument of the client's tool that is the command."""
 
-    def to_native(call: Members) -> Members | None:
+    def to_tool(call: Members) -> Members | None:
         line = command_to_line(call.get("command"))
         # Other arguments of the client's tool are passed on, if the model knows of them.
         rest = {name: value for name, value in call.items() if name not in ("command", member)}
         return None if line is None else {member: line, **rest}
 
-    def from_native(call: Members) -> Members | None:
+    def from_tool(call: Members) -> Members | None:
         rest = {name: value for name, value in call.items() if name != member}
         return {"command": call[member], **rest} if isinstance(call.get(member), str) and "command" not in rest else None
 
     shown, accepted = parameters({"command": COMMAND}, "command"), parameters({"command": A_COMMAND}, "command")
-    return EasyFunction("shell", SHELL, shown, accepted, to_native, from_native, filled)
+    return EasyFunction("shell", SHELL, shown, accepted, to_tool, from_tool, filled)
 
 
 def write_stdin(filled: Mapping[str, Any]) -> EasyFunction:
@@ -152,11 +152,11 @@ def file_functions(member: str, filled: Mapping[str, Any]) -> tuple[EasyFunction
 
 
 def _easy(command: FileCommand, member: str, filled: Mapping[str, Any]) -> EasyFunction:
-    def to_native(call: Members) -> Members | None:
+    def to_tool(call: Members) -> Members | None:
         line = command.to_line(call)
         return None if line is None else {member: line}
 
-    def from_native(call: Members) -> Members | None:
+    def from_tool(call: Members) -> Members | None:
         line = call.get(member)
         return command.from_line(line) if isinstance(line, str) and len(call) == 1 else None
 
@@ -165,7 +165,7 @@ def _easy(command: FileCommand, member: str, filled: Mapping[str, Any]) -> EasyF
         command.description,
         parameters({name: told for name, (told, _) in command.members.items()}, *command.members),
         parameters({name: accepted for name, (_, accepted) in command.members.items()}, *command.members),
-        to_native,
-        from_native,
+        to_tool,
+        from_tool,
         filled,
     )

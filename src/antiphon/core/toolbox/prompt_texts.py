@@ -24,7 +24,7 @@ RESULT_BEGINS, RESULT_ENDS = "<tool_response>", "</tool_response>"
 MUST = "Answer now by calling {names}, and with nothing else."
 
 
-def tools_to_words(tools: Sequence[ChatTool]) -> str:
+def tools_to_text(tools: Sequence[ChatTool]) -> str:
     return INTRODUCTION.format(tools="\n".join(msgspec.json.encode(tool.function).decode() for tool in tools))
 
 
@@ -36,11 +36,11 @@ def one_of(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"one of these functions: {', '.join(names)}"
 
 
-def call_to_words(name: str, arguments: str) -> str:
+def call_to_text(name: str, arguments: str) -> str:
     return f'<tool_call>\n{{"name": {msgspec.json.encode(name).decode()}, "arguments": {arguments}}}\n</tool_call>'
 
 
-def result_to_words(output: str) -> str:
+def result_to_text(output: str) -> str:
     return f"{RESULT_BEGINS}\n{output}\n{RESULT_ENDS}"
 
 
