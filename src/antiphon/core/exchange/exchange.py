@@ -70,7 +70,7 @@ from antiphon.core.prompt.rounds import states_to_turn
 from antiphon.core.stream.chat_chunks import COMPLETED, OUT_OF_TOKENS
 from antiphon.core.stream.citations import Sources
 from antiphon.core.stream.file_links import NO_FILES, CodeFile
-from antiphon.core.stream.think_tags import thought_start
+from antiphon.core.stream.thought_start import thought_start
 from antiphon.core.toolbox.mcp_servers import Listing, McpServer
 from antiphon.core.toolbox.requirements import wants_json
 from antiphon.core.toolbox.search import found_to_text

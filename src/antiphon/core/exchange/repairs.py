@@ -9,7 +9,7 @@ from antiphon.core.checks.call_schema import functions_to_response_format, say_f
 from antiphon.core.checks.constraints import constrain, constrains, schema_to_response_format
 from antiphon.core.items.enforcement import Rejection
 from antiphon.core.prompt.convert import Conversion
-from antiphon.core.stream.parroted_words import WithoutOwnWords
+from antiphon.core.stream.repeated_prompts import WithoutRepeatedPrompts
 from antiphon.core.stream.text_calls import CallFinder, ConstrainedCall, SaidCalls
 from antiphon.core.toolbox.requirements import Requirements, SchemaCheck
 from antiphon.wire.chat import ChatFunction, ChatRequest
@@ -21,7 +21,7 @@ def rejection_to_conversion(conversion: Conversion, rejection: Rejection, *, hel
     repaired = _constrained(conversion, rejection, helped=helped)
     if not helped:
         return repaired
-    return structs.replace(repaired, finder=lambda: WithoutOwnWords(repaired.finder(), rejection.complaint))
+    return structs.replace(repaired, finder=lambda: WithoutRepeatedPrompts(repaired.finder(), rejection.complaint))
 
 
 def _constrained(conversion: Conversion, rejection: Rejection, *, helped: bool) -> Conversion:
