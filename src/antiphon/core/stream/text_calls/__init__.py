@@ -2,7 +2,6 @@
 
 from antiphon.core.stream.text_calls.answers_by_call import SaidCalls, calls_ending_thought
 from antiphon.core.stream.text_calls.constrained_call import ConstrainedCall
-from antiphon.core.stream.text_calls.finder import CallFinder
-from antiphon.core.stream.text_calls.search import TextCalls
+from antiphon.core.stream.text_calls.search import CallFinder, TextCalls
 
 __all__ = ["CallFinder", "ConstrainedCall", "SaidCalls", "TextCalls", "calls_ending_thought"]
