@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.core.checks.constraints import not_constrained, not_held
+from antiphon.core.checks.constraints import constraint_ignored, not_constrained
 from antiphon.core.exchange.question import Question
 from antiphon.core.items.answer_reader import AnswerReader
 from antiphon.core.items.calls import CallState
@@ -158,7 +158,7 @@ class AnswerLessons:
         if offer.must_call or not offer.tools:
             return
         if offer.say is not None and self._breaks_form():
-            self._learn(not_held(self._question.dialect))
+            self._learn(constraint_ignored(self._question.dialect))
         elif not offer.constrained and not self._question.dialect.garbles_calls and self._is_garbled():
             self._learn({"garbles_calls": True})
 

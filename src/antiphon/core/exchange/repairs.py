@@ -10,7 +10,7 @@ from antiphon.core.checks.constraints import constrain, constrains, schema_to_re
 from antiphon.core.items.enforcement import Rejection
 from antiphon.core.prompt.convert import Conversion
 from antiphon.core.stream.repeated_prompts import WithoutRepeatedPrompts
-from antiphon.core.stream.text_calls import CallFinder, ConstrainedCall, SaidCalls
+from antiphon.core.stream.text_calls import AnswersByCall, CallFinder, ConstrainedCall
 from antiphon.core.toolbox.requirements import Requirements, SchemaCheck
 from antiphon.wire.chat import ChatFunction, ChatRequest
 
@@ -51,7 +51,7 @@ def _finder(functions: Sequence[ChatFunction], say: ChatFunction | None) -> Call
     offered = {function.name: function.parameters for function in functions}
     if say is None:
         return ConstrainedCall(offered)
-    return ConstrainedCall(offered, say=say.name, otherwise=SaidCalls(offered, say.name))
+    return ConstrainedCall(offered, say=say.name, otherwise=AnswersByCall(offered, say.name))
 
 
 def _say(conversion: Conversion, rejection: Rejection) -> ChatFunction | None:

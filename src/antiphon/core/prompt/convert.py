@@ -27,9 +27,9 @@ from antiphon.core.prompt.turns import AssistantTurn, UserTurn
 from antiphon.core.protocols.responses.fields import dropped_fields_to_notices, refuse_unsupported
 from antiphon.core.protocols.responses.item_paths import is_stored
 from antiphon.core.stream.text_calls import (
+    AnswersByCall,
     CallFinder,
     ConstrainedCall,
-    SaidCalls,
     TextCalls,
 )
 from antiphon.core.toolbox.cache import KnownToolboxes, toolbox_key
@@ -268,7 +268,7 @@ def _finder(offer: Offer, box: Toolbox) -> Callable[[], CallFinder | None]:
     # A call that may not be made is a call all the same: it is asked for again, and not shown as text.
     names = {name: schemas.get(name) for name in (*offered, *box.replaced_names(offered), *offer.withheld)}
     if say is not None:
-        return lambda: ConstrainedCall(offer.names, say=say, otherwise=SaidCalls(names, say))
+        return lambda: ConstrainedCall(offer.names, say=say, otherwise=AnswersByCall(names, say))
     return lambda: TextCalls(names) if names else None
 
 

@@ -226,7 +226,7 @@ class ChunkReader:
         tags = self.tags
         pieces = tags.receive(text)
         if tags.dropped:
-            # Of the copy of a thought; those of what follows it in the same chunk are not told apart.
+            # Of the copy of a thought; those of what follows it in the same chunk cannot be separated.
             self._logprobs.clear()
             tags.dropped = False
         if self._finder is not None:
@@ -296,7 +296,7 @@ def _call_to_delta(index: int | None, id: str | None, function: chat.FunctionDel
     return CallDelta(index, id or None, function.name or None, arguments or "")
 
 
-# ---- What an engine's finish_reason means for the response -----------------------------------------------------------
+# ---- what a finish_reason means --------------------------------------------------------------------------------------
 
 
 class Ending(Struct, frozen=True):

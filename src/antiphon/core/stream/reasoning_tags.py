@@ -26,13 +26,15 @@ def partial_tag_length(text: str, tag: str) -> int:
 class ClosingTags:
     """Finds the first of several closing tags, in a text that may end inside one.
 
+    `opening`: the tag that they close. It is empty where the template may have written any.
     `first`: the character that all of them begin with. Where they differ it is empty, and so in every text.
     """
 
-    __slots__ = ("_firsts", "_lasts", "first", "longest", "tags")
+    __slots__ = ("_firsts", "_lasts", "first", "longest", "opening", "tags")
 
-    def __init__(self, tags: Sequence[str]) -> None:
+    def __init__(self, tags: Sequence[str], opening: str = "") -> None:
         self.tags = tuple(tags)
+        self.opening = opening
         self._firsts, self._lasts = ("".join(dict.fromkeys(tag[at] for tag in tags)) for at in (0, -1))
         self.first = self._firsts if len(self._firsts) == 1 else ""
         self.longest = max(map(len, tags))
@@ -80,7 +82,7 @@ class ClosingTags:
 class ReasoningTags:
     """The rows of a table as a search needs them."""
 
-    __slots__ = ("_closing", "beginnings", "closings", "openings")
+    __slots__ = ("_closings", "beginnings", "closings", "openings")
 
     def __init__(self, pairs: Sequence[TagPair]) -> None:
         self.openings = tuple(pair.opening for pair in pairs)
@@ -88,11 +90,11 @@ class ReasoningTags:
         self.beginnings = frozenset(opening[:size] for opening in self.openings for size in range(len(opening)))
         # Those that may end a thought that the template has opened.
         self.closings = ClosingTags([pair.closing for pair in pairs])
-        self._closing = {pair.opening: ClosingTags([pair.closing]) for pair in pairs}
+        self._closings = [ClosingTags([pair.closing], pair.opening) for pair in pairs]
 
-    def opened_by(self, text: str) -> tuple[str, ClosingTags]:
-        """The opening tag that the text begins with, and what closes the thought."""
-        return next((opening, closing) for opening, closing in self._closing.items() if text.startswith(opening))
+    def opened_by(self, text: str) -> ClosingTags:
+        """What closes the thought that the text begins with."""
+        return next(closing for closing in self._closings if text.startswith(closing.opening))
 
     def removed_from(self, text: str) -> str:
         """The text without its tags."""

@@ -19,7 +19,7 @@ from antiphon.core.events.deltas import (
 )
 from antiphon.core.events.plain_deltas import MOST_PIECES, join_from
 from antiphon.core.stream.fast_path import Continues
-from antiphon.core.stream.reasoning_tags import TAGS, ReasoningTags
+from antiphon.core.stream.reasoning_tags import TAGS, ClosingTags, ReasoningTags
 from antiphon.core.stream.thought_copies import ThoughtCopy
 from antiphon.core.stream.thought_start import Start
 
@@ -42,6 +42,35 @@ PATIENTS = (Start.PATIENT, Start.INSIDE_PATIENT)
 OPENED = (Start.INSIDE, Start.INSIDE_PATIENT)
 
 
+class WaitingText:
+    """Text that waits for a closing tag. What is new is searched for one, and not all of it again.
+
+    `size`: how many characters wait, those included that others keep.
+    """
+
+    __slots__ = ("_end", "pieces", "size")
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self._end = ""
+        self.size = 0
+
+    def add(self, text: str, closings: ClosingTags) -> None:
+        self.pieces.append(text)
+        self.size += len(text)
+        self._end = (self._end + text[-closings.longest :])[-closings.longest :]
+
+    def is_closed_by(self, text: str, closings: ClosingTags, last: str) -> bool:
+        """A closing tag ends with this piece of the text. `last`: the character before all of it."""
+        return closings.find_unquoted(self._end + text, last, len(self._end))[0] >= 0
+
+    def take(self) -> str:
+        text = "".join(self.pieces)
+        self.pieces.clear()
+        self._end, self.size = "", 0
+        return text
+
+
 class ThinkTags:
     """`receive()` takes pieces of content, `report()` those of a field for reasoning, and both return deltas. `close()` returns
     what was buffered.
@@ -56,10 +85,8 @@ class ThinkTags:
         "_assumed",
         "_closings",
         "_copy",
-        "_end",
         "_joined",
         "_last",
-        "_opening",
         "_reported",
         "_rest",
         "_start",
@@ -70,22 +97,16 @@ class ThinkTags:
         "dropped",
         "found",
         "unopened",
-        "waiting",
     )
 
     def __init__(self, start: Start = Start.UNKNOWN, tags: ReasoningTags = TAGS) -> None:
         self._start = start
         self._state = State.INSIDE if start in OPENED else State.BEFORE
         self._tags = tags
-        # The tag that has opened the thought, and those that may close it. If the template has opened it, any of them may.
-        self._opening = ""
+        # Those that may close the thought: after an opening tag only one, and any of them if the template has opened it.
         self._closings = tags.closings
         self._rest = ""
-        # Text that waits for a closing tag, and its end: what is new is searched, and not all of it again.
-        self._waiting: list[str] = []
-        self._end = ""
-        # How many characters wait for one.
-        self.waiting = 0
+        self._waiting = WaitingText()
         self._last = ""
         self._assumed: list[str] = []
         # The thought so far, from the place where it came first, and what comes in the other place.
@@ -101,31 +122,25 @@ class ThinkTags:
     def receive(self, text: str) -> list[Delta]:
         if self.take_if_plain(text):
             return [TextDelta(text)]
-        if self._waiting:
-            if not self._is_closed_by(text):
+        if self._waiting.pieces:
+            if self._waiting.is_closed_by(text, self._closings, self._last):
+                self._rest = self._take_rest()
+            else:
+                self._waiting.add(text, self._closings)
                 return []
-            self._rest = self._take_rest()
         self._rest += text
         deltas: list[Delta] = []
         while self._rest and _STEPS[self._state](self, deltas):
             pass
         return deltas
 
-    def _is_closed_by(self, text: str) -> bool:
-        """Whether a closing tag ends with this piece of the text. If not, the piece waits, too."""
-        seen = self._end + text
-        if self._closings.find_unquoted(seen, self._last, len(self._end))[0] >= 0:
-            return True
-        self._waiting.append(text)
-        self.waiting += len(text)
-        self._end = seen[-self._closings.longest :]
-        return False
+    @property
+    def waiting(self) -> int:
+        """How many characters wait for a closing tag."""
+        return self._waiting.size
 
     def _take_rest(self) -> str:
-        rest = "".join((*self._waiting, self._rest))
-        self._waiting.clear()
-        self._rest = ""
-        self.waiting = 0
+        rest, self._rest = self._waiting.take() + self._rest, ""
         return rest
 
     def take_if_plain(self, text: str) -> bool:
@@ -240,7 +255,7 @@ class ThinkTags:
         buffered: list[Delta] = []
         if self._state is State.INSIDE and self._start not in OPENED:
             # A tag without a thought, so far.
-            self._copy = ThoughtCopy(thought, withheld="".join((self._opening, *self._thought)))
+            self._copy = ThoughtCopy(thought, withheld="".join((self._closings.opening, *self._thought)))
             self._state = State.COPYING
         elif self._state is not State.BEFORE:
             buffered = self.release()
@@ -289,7 +304,7 @@ class ThinkTags:
         if self._state is State.COPIED and copy.is_whole:
             self._drop()
             return self._visible(copy.space)
-        return self._show(copy) if self._state is State.COPIED or copy.is_ahead else []
+        return self._show(copy) if self._state is State.COPIED or copy.second_has_more else []
 
     def _drop(self) -> None:
         self._state = State.PLAIN
@@ -309,10 +324,11 @@ class ThinkTags:
         visible = self._rest.lstrip()
         leading_space = self._rest[: len(self._rest) - len(visible)]
         if visible.startswith(self._tags.openings):
-            self._opening, self._closings = self._tags.opened_by(visible)
-            self._rest = visible[len(self._opening) :]
+            self._closings = self._tags.opened_by(visible)
+            opening = self._closings.opening
+            self._rest = visible[len(opening) :]
             if self._reported:
-                self._copy = ThoughtCopy("".join(self._thought), withheld=leading_space + self._opening)
+                self._copy = ThoughtCopy("".join(self._thought), withheld=leading_space + opening)
                 self._state = State.COPYING
                 return True
             self._state = State.INSIDE
@@ -352,9 +368,7 @@ class ThinkTags:
             self.found = self.unopened = True
             return True
         if self._start is Start.PATIENT:
-            self._end = self._rest[-self._closings.longest :]
-            self._waiting.append(self._rest)
-            self.waiting += len(self._rest)
+            self._waiting.add(self._rest, self._closings)
             self._rest = ""
             return False
         partial = self._closings.partial_length(self._rest)
@@ -381,7 +395,7 @@ class ThinkTags:
         if self._start in OPENED:
             self._assumed.append(text)
         if self._start is Start.INSIDE_PATIENT:
-            self.waiting += len(text)
+            self._waiting.size += len(text)
             return []
         if (copy := self._copy) is None or copy.differs:
             return [ReasoningDelta(text)]

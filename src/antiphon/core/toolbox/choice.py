@@ -1,4 +1,4 @@
-"""Deferred tools in a `tool_choice`: which of them it names, and which of them a search may find."""
+"""`tool_choice`: what the model may call and what it must, as an offer that the engine can enforce."""
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -20,6 +20,9 @@ from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.chat import ChatFunction, ChatTool
 
 Choice = dict[str, Any]
+K = TypeVar("K")
+
+# ---- deferred tools in a choice --------------------------------------------------------------------------------------
 
 
 def deferred_keys(box: Toolbox) -> frozenset[Hashable]:
@@ -28,6 +31,7 @@ def deferred_keys(box: Toolbox) -> frozenset[Hashable]:
 
 
 def choice_key(choice: Choice) -> Hashable:
+    """What a choice names, in a form that can be looked up."""
     given = flat({"type": "function", **choice})
     if given["type"] == "namespace":
         return "namespace", str(given.get("name"))
@@ -56,7 +60,7 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-# ---- Tools as one engine gets them: constrained where that costs nothing, and with the descriptions of their namespaces ----
+# ---- tools as one engine gets them -----------------------------------------------------------------------------------
 
 
 def tools_as_sent(tools: Sequence[ChatTool], box: Toolbox, *, constrains: bool) -> list[ChatTool]:
@@ -88,8 +92,7 @@ def _namespace_words(tools: Iterable[ChatTool], box: Toolbox) -> Iterable[tuple[
             yield tool.function.name, f"About all tools of {namespace}: {box.offered.namespaces[namespace]}"
 
 
-# ---- What the model may call, and what it must: `tool_choice` in all its forms, in a way that the engine can enforce ----
-K = TypeVar("K")
+# ---- the offer -------------------------------------------------------------------------------------------------------
 
 
 class AllowedTools(Struct):
@@ -147,7 +150,7 @@ def choice_to_offer(
     if not offer.tools:
         return offer
     if holds_calls and not offer.must_call and constrains(dialect):
-        offer = _held(offer, box, dialect)
+        offer = _constrained(offer, box, dialect)
     return structs.replace(
         offer, tools=tools_as_sent(offer.tools, box, constrains=dialect.constrains_calls and not offer.in_words)
     )
@@ -232,7 +235,7 @@ def _required_call(names: list[str], box: Toolbox, dialect: Dialect) -> Offer:
     return Offer(tools, "required", tuple(names), must_call=True, prompted=True, in_words=in_words)
 
 
-def _held(offer: Offer, box: Toolbox, dialect: Dialect) -> Offer:
+def _constrained(offer: Offer, box: Toolbox, dialect: Dialect) -> Offer:
     """A call, or an answer in words, which is a call as well."""
     # An engine that reads calls would pass on those of our own function.
     in_words = offer.in_words or dialect.calls_when_constrained or not _shows_tools_too(dialect)

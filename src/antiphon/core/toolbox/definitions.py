@@ -34,7 +34,7 @@ from antiphon.wire.chat import ChatFunction
 
 LONGEST_GIVEN_NAME = 128
 
-# ---- as a request has them -------------------------------------------------------------------------------------------
+# ---- definitions in a request ----------------------------------------------------------------------------------------
 
 
 class FunctionTool(Struct):
@@ -83,7 +83,7 @@ class ToolSearchTool(Struct):
     parameters: dict[str, Any] | None = None
 
 
-# ---- as functions ----------------------------------------------------------------------------------------------------
+# ---- definitions as functions ----------------------------------------------------------------------------------------
 
 
 def function_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:

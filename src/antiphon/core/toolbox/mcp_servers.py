@@ -1,4 +1,4 @@
-"""The `mcp` tools of a request: servers, the tools that they offer or approve, and the secrets that only a server may see."""
+"""The MCP servers of a request: their definitions, the tools that they offer, and the secrets that only a server may see."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -128,6 +128,8 @@ def _hint(tool: McpTool, name: str) -> bool:
 
 Tool = dict[str, Any]
 
+# ---- secrets ---------------------------------------------------------------------------------------------------------
+
 REDACTED = "<redacted>"
 SECRETS = ("authorization", "headers", "server_url")
 # For a body that is no JSON: the strings after these names, and all that may be in an object.
@@ -219,7 +221,7 @@ def _redact(found: re.Match[bytes]) -> bytes:
     return found[1] + b'"' + REDACTED.encode() + b'"' if found[1] is not None else found[2] + b"{}"
 
 
-# ---- MCP servers as an exchange names them, and what their lists say -------------------------------------------------
+# ---- lists of tools --------------------------------------------------------------------------------------------------
 
 
 class McpListError(Struct, frozen=True):

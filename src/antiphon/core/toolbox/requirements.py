@@ -102,7 +102,7 @@ class Requirements(Struct, frozen=True):
 NO_REQUIREMENTS = Requirements()
 
 
-# ---- What an answer must satisfy: by its tools, the choice among them, and its format --------------------------------
+# ---- checks ----------------------------------------------------------------------------------------------------------
 
 
 class SchemaCheck(Struct, frozen=True):
@@ -229,7 +229,7 @@ def _check_calls(offer: Offer, box: Toolbox, dialect: Dialect, checks: Checks) -
 
 
 def _check_deferred(box: Toolbox, checks: Checks) -> None:
-    """What is wrong with the schema of a tool is said before it is found."""
+    """What is wrong with the schema of a tool is reported before the tool is found."""
     for identity, tool in box.deferred.tools.items():
         if tool.function.strict and identity not in box.offered.names:
             schema = msgspec.json.encode(tool.function.parameters or ANY_OBJECT)

@@ -28,7 +28,7 @@ APPROVAL = "mcp_approval_request"
 
 
 class ToolIdentity(Struct, frozen=True, gc=False):
-    """What tells a tool from all others, as the client knows it. Its kind decides what its calls look like."""
+    """What distinguishes a tool from all others, as the client knows it. Its kind decides what its calls look like."""
 
     kind: str
     name: str

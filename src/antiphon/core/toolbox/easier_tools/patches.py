@@ -210,7 +210,7 @@ def _easy(
     return EasyFunction(
         function.name,
         function.description,
-        parameters=parameters({name: told for name, (told, _) in members.items()}, *members),
+        parameters=parameters({name: shown for name, (shown, _) in members.items()}, *members),
         accepts=parameters({name: accepted for name, (_, accepted) in members.items()}, *members),
         to_tool=_composed(function.to_operation, to_tool),
         from_tool=_composed(from_tool, function.from_operation),
