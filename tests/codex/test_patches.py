@@ -37,7 +37,7 @@ def apply_patch(binary: Path, tmp_path: Path) -> Patch:
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "CODEX_HOME": str(tmp_path)}
 
     def run(function: str, **members: Any) -> subprocess.CompletedProcess[bytes]:
-        patch = json.loads(FUNCTIONS[function].native_arguments(json.dumps(members)))["input"]
+        patch = json.loads(FUNCTIONS[function].tool_arguments(json.dumps(members)))["input"]
         return subprocess.run([alias], input=patch.encode(), cwd=folder, env=environment, capture_output=True, timeout=60)
 
     return run

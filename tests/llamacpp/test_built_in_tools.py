@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from antiphon.core.checks.call_schema import functions_to_response_format
-from antiphon.core.toolbox.tools import tools_to_box
+from antiphon.core.toolbox.request_tools import tools_to_box
 
 ATTEMPTS = 12
 
 
 async def calls_of(url: str, kind: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """The arguments of the calls that random weights make under the constraint, and the schema."""
-    ((_, tool),) = tools_to_box([{"type": kind}]).functions.items()
+    ((_, tool),) = tools_to_box([{"type": kind}]).offered.functions.items()
     body: dict[str, Any] = {
         "messages": [{"role": "user", "content": "Go."}],
         "response_format": functions_to_response_format([tool.function]),

@@ -11,7 +11,8 @@ from antiphon.core.hosted.mcp.errors import error_to_text
 from antiphon.core.hosted.mcp.forms import McpForm
 from antiphon.core.items.call_forms import FunctionForm
 from antiphon.core.prompt.draft import ChatDraft
-from antiphon.core.toolbox.tools import Native, Toolbox, ToolResult
+from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.core.toolbox.tools import ToolIdentity, ToolResult
 from antiphon.tools.runner import ToolContext
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.events import CallEvent, Event
@@ -68,7 +69,7 @@ class Dice:
 
     def define(self, box: Toolbox, tool: dict[str, Any], where: str, namespace: str | None = None) -> None:
         parameters = {"type": "object", "properties": {"sides": {"type": "integer"}}, "required": ["sides"]}
-        box.add(Native("dice", "roll"), ChatFunction(name="", description="Rolls a die.", parameters=parameters), where)
+        box.add(ToolIdentity("dice", "roll"), ChatFunction(name="", description="Rolls a die.", parameters=parameters), where)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         return roll(call)
@@ -76,7 +77,7 @@ class Dice:
 
 # ---- the same, with items that clients and stores know ---------------------------------------------------------------
 
-NATIVE = Native("dice", "roll")
+NATIVE = ToolIdentity("dice", "roll")
 
 
 class KnownDiceForm(McpForm):

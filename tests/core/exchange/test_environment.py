@@ -1,8 +1,7 @@
 """The tools of a program cost nothing where a request has none."""
 
-from typing import Any
-
 import pytest
+from msgspec import structs
 from support.exchanges import make_environment
 from support.operations import count_calls
 
@@ -12,7 +11,9 @@ from antiphon.core.hosted.mcp.forms import McpForm
 from antiphon.core.hosted.mcp.tools import McpTools
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
-from antiphon.core.toolbox.tools import NO_TOOLS, Native, tools_to_box
+from antiphon.core.toolbox.request_tools import tools_to_box
+from antiphon.core.toolbox.toolbox import NO_TOOLS
+from antiphon.core.toolbox.tools import ToolIdentity
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.responses import CreateResponse
 
@@ -71,13 +72,15 @@ def test_what_is_recorded_of_mcp_servers_follows_the_operator() -> None:
 def test_requests_without_tools_share_a_box_to_which_nothing_can_be_added() -> None:
     assert tools_to_box(()) is tools_to_box([], []) is NO_TOOLS
     with pytest.raises(TypeError):
-        NO_TOOLS.add(Native("function", "f"), ChatFunction(name=""), "tools[0]")
-    members: list[Any] = [NO_TOOLS.notices, NO_TOOLS.echo, NO_TOOLS.left_out, NO_TOOLS.servers]
+        NO_TOOLS.add(ToolIdentity("function", "f"), ChatFunction(name=""), "tools[0]")
+    parts = (NO_TOOLS, NO_TOOLS.offered, NO_TOOLS.deferred, NO_TOOLS.easy, NO_TOOLS.servers)
+    members = [value for part in parts for value in structs.asdict(part).values() if value not in parts]
+    assert len(members) > 20
     assert not any(hasattr(member, name) for member in members for name in ("append", "add", "__setitem__"))
-    assert not tools_to_box(()).names
+    assert not tools_to_box(()).offered.names
 
 
 def test_a_request_with_tools_has_a_box_of_its_own() -> None:
     first, second = tools_to_box([FUNCTION]), tools_to_box([FUNCTION])
     assert first is not second
-    assert list(first.functions) == ["f"]
+    assert list(first.offered.functions) == ["f"]

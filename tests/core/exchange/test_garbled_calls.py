@@ -3,7 +3,7 @@
 import pytest
 
 from antiphon.core.exchange.answer_lessons import LONGEST_READ, is_garbled, messages_to_results
-from antiphon.core.toolbox.words import BAD_ANSWER, BAD_CALL
+from antiphon.core.toolbox.prompt_texts import BAD_ANSWER, BAD_CALL
 from antiphon.wire.chat import ChatMessage
 
 LISTING = "Process exited with code 0\nOutput:\ntotal 8\n-rw-r--r-- 1 root root 60 Nov 16 01:30 letter.txt\n"

@@ -18,7 +18,9 @@ from antiphon.core.prompt.stored_form import items_to_stored_form
 from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.recording.recording import Recording
 from antiphon.core.toolbox.cache import KnownToolboxes, toolbox_key
-from antiphon.core.toolbox.tools import DEFINITIONS, Toolbox, tools_to_box
+from antiphon.core.toolbox.definitions import DEFINITIONS
+from antiphon.core.toolbox.request_tools import tools_to_box
+from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.wire.responses import CreateResponse
 
 SHELL = {"type": "function", "name": "shell", "parameters": {"type": "object", "properties": {"n": {"minimum": 1}}}}
@@ -119,15 +121,15 @@ def test_the_same_tools_are_converted_once() -> None:
     environment = make_environment()
     first = box_of([SHELL, PATCH], environment)
     assert box_of([dict(SHELL), dict(PATCH)], environment.changed(check_grammars=False), tool_choice="none") is first
-    assert list(first.functions) == ["shell", "apply_patch"]
+    assert list(first.offered.functions) == ["shell", "apply_patch"]
 
 
 def test_tools_that_only_python_takes_for_the_same_are_not() -> None:
     environment = make_environment()
     one = box_of([SHELL], environment)
     true = box_of([{**SHELL, "parameters": {"type": "object", "properties": {"n": {"minimum": True}}}}], environment)
-    assert one.echo[0]["parameters"]["properties"] == {"n": {"minimum": 1}}
-    assert true.echo[0]["parameters"]["properties"]["n"]["minimum"] is True
+    assert one.in_response[0]["parameters"]["properties"] == {"n": {"minimum": 1}}
+    assert true.in_response[0]["parameters"]["properties"]["n"]["minimum"] is True
 
 
 def test_tools_are_converted_once_for_each_kind_of_help() -> None:
@@ -146,8 +148,8 @@ def test_tools_that_the_gateway_runs_are_converted_for_every_request() -> None:
 def test_tools_that_come_in_items_are_converted_for_every_request() -> None:
     environment = make_environment()
     more = [{"type": "additional_tools", "role": "developer", "tools": [PATCH]}, {"role": "user", "content": "hi"}]
-    assert list(box_of([SHELL], environment, input=more).functions) == ["shell", "apply_patch"]
-    assert list(box_of([SHELL], environment).functions) == ["shell"]
+    assert list(box_of([SHELL], environment, input=more).offered.functions) == ["shell", "apply_patch"]
+    assert list(box_of([SHELL], environment).offered.functions) == ["shell"]
 
 
 def test_only_so_many_toolboxes_are_known_those_that_were_used_last() -> None:

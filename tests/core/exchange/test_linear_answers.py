@@ -19,7 +19,8 @@ from antiphon.core.stream.text_calls import ConstrainedCall, TextCalls
 from antiphon.core.stream.text_calls.blocks import FAILED
 from antiphon.core.stream.text_calls.nearly_json import Repairs
 from antiphon.core.stream.text_calls.search import MOST_WASTED
-from antiphon.core.stream.think_tags import Start, ThinkTags
+from antiphon.core.stream.think_tags import ThinkTags
+from antiphon.core.stream.thought_start import Start
 from antiphon.partial_json import Brackets, StringMember
 from antiphon.wire.responses import CreateResponse, FunctionCall
 
@@ -293,7 +294,9 @@ def test_the_pieces_of_a_long_text_are_joined_as_they_come(member: str) -> None:
     path = exchange._sequence.fast_path
     assert path is not None
     assert len(path.pieces) < 2 * MOST_PIECES
-    assert len(exchange.answer._stream._reader.tags._thought) < 2 * MOST_PIECES
+    tags = exchange.answer._stream._reader.tags
+    assert isinstance(tags, ThinkTags)
+    assert len(tags._thought) < 2 * MOST_PIECES
     assert "".join(path.pieces) == "".join(pieces)
 
 

@@ -28,7 +28,7 @@ from antiphon.core.prompt.stored_form import check_items, items_to_stored_form
 from antiphon.core.prompt.template_rules import fitted
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.read import body_to_request
-from antiphon.core.toolbox.tools import DEFINITIONS
+from antiphon.core.toolbox.definitions import DEFINITIONS
 from antiphon.errors import InvalidRequest
 from antiphon.sealing import Sealer
 from antiphon.wire.responses import CreateResponse
@@ -509,7 +509,7 @@ def test_any_request_converts_or_is_a_clean_400(body: dict[str, Any], dialect: D
     try:
         request, _ = body_to_request(msgspec.json.encode(body))
         conversion = request_to_chat(request, request_to_items(request), dialect, "m")
-        response = request_to_response(request, conversion.box.echo, response_id="resp_1", model="m", now=0)
+        response = request_to_response(request, conversion.box.in_response, response_id="resp_1", model="m", now=0)
     except InvalidRequest as refused:
         clean = refused.status == 400
     else:

@@ -30,12 +30,10 @@ from antiphon.core.prompt.input_items import LONGEST_PASSAGES
 from antiphon.core.recording.file import file_to_recording, recording_to_file
 from antiphon.core.recording.rerun import run_again
 from antiphon.core.stream.citations import FileSource, Source, Sources
-from antiphon.core.toolbox.tools import (
-    DEFINITIONS,
-    Toolbox,
-    ToolResult,
-    tools_to_box,
-)
+from antiphon.core.toolbox.definitions import DEFINITIONS
+from antiphon.core.toolbox.request_tools import tools_to_box
+from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import InvalidRequest
 
 TOOL = {"type": "file_search", "vector_store_ids": ["vs_1"]}
@@ -367,7 +365,7 @@ NULLS: dict[str, Any] = {"filters": None, "max_num_results": 20, "ranking_option
 )
 def test_it_is_echoed_with_its_defaults(members: dict[str, Any], echo: dict[str, Any]) -> None:
     box = boxed({**TOOL, **members})
-    assert box.echo == [{**TOOL, **echo}]
+    assert box.in_response == [{**TOOL, **echo}]
     assert box.notices == []
 
 
@@ -378,7 +376,7 @@ def test_what_has_no_effect_is_said() -> None:
         "ranking_options.speed of tool file_search has no effect: it is not known here",
         "tool file_search was offered twice: the first definition counts",
     ]
-    assert list(box.functions) == ["file_search"]
+    assert list(box.offered.functions) == ["file_search"]
 
 
 def test_where_an_mcp_server_searches_it_is_said_what_that_ignores() -> None:

@@ -12,7 +12,8 @@ from support.image_mcp_server import png
 from antiphon.core.hosted.image_generation import ImageGeneration, takes
 from antiphon.core.hosted.made_images import MadeImage, content_to_image
 from antiphon.core.prompt.documents import without_images
-from antiphon.core.toolbox.tools import DEFINITIONS, tools_to_box
+from antiphon.core.toolbox.definitions import DEFINITIONS
+from antiphon.core.toolbox.request_tools import tools_to_box
 
 JPEG = b"\xff\xd8\xff\xe0\x00\x10JFIF" + bytes(10) + b"\xff\xc2\x00\x11\x08\x00\x20\x00\x40\x03" + bytes(20)
 GIF = b"GIF89a\x05\x00\x04\x00" + bytes(10)
@@ -161,8 +162,8 @@ def test_it_counts_once_and_only_among_the_tools_of_the_request() -> None:
     tool = {"type": "image_generation"}
     definitions = {**DEFINITIONS, "image_generation": ImageGeneration().define}
     box = tools_to_box([tool, {**tool, "model": "other"}], definitions=definitions)
-    assert list(box.functions) == ["image_generation"]
+    assert list(box.offered.functions) == ["image_generation"]
     assert box.notices == ["tool image_generation was offered twice: the first definition counts"]
     found = tools_to_box([], [("input[0].tools[0]", tool)], definitions)
-    assert not found.functions
+    assert not found.offered.functions
     assert found.notices == ["tool image_generation was left out: it counts only in `tools`, not in an input item"]

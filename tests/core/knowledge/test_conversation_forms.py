@@ -11,8 +11,7 @@ from support.toy_tool import DICE, Dice
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.exchange.steps import Ask, AwaitProbe
 from antiphon.core.knowledge.dialects import PLAIN
-from antiphon.core.knowledge.help import ConversationForms
-from antiphon.core.knowledge.knowledge import EngineKnowledge
+from antiphon.core.knowledge.knowledge import ConversationForms, EngineKnowledge
 from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.toolbox.tools import ToolResult
 

@@ -5,7 +5,8 @@ from msgspec import structs
 
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import BY_NAME
-from antiphon.core.knowledge.knowledge import WORDS, EngineKnowledge, Fact, Model
+from antiphon.core.knowledge.facts import WORDS, Fact
+from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
 
 # What a dialect is called, and how an engine is recognized and examined: no facts about its answers.
 NOT_SHOWN = set(

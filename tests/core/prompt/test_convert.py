@@ -52,7 +52,7 @@ def test_hosted_tools_are_left_out_and_named() -> None:
     conversion = converted(tools=[*({"type": kind} for kind in hosted), F])
     assert [tool.function.name for tool in conversion.chat.tools or ()] == ["f"]
     assert len(conversion.notices) == len(hosted)
-    assert [tool["type"] for tool in conversion.box.echo] == [*hosted, "function"]
+    assert [tool["type"] for tool in conversion.box.in_response] == [*hosted, "function"]
 
 
 @pytest.mark.parametrize("tools", [[], None, [{"type": "web_search"}]])
@@ -285,7 +285,7 @@ def test_the_response_echoes_what_was_asked_for_and_defaults_what_was_not() -> N
             }
         )
     )
-    tools = request_to_chat(request, request_to_items(request), PLAIN, "m").box.echo
+    tools = request_to_chat(request, request_to_items(request), PLAIN, "m").box.in_response
     response = request_to_response(request, tools, response_id="resp_1", model="m", now=3)
     assert unknown == ["wrong"]
     assert response.temperature == 0

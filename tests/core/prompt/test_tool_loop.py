@@ -23,7 +23,8 @@ from antiphon.core.exchange.steps import (
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
 from antiphon.core.prompt.input_items import CONVERTERS
-from antiphon.core.toolbox.tools import Native, Toolbox, ToolResult
+from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.core.toolbox.tools import ToolIdentity, ToolResult
 from antiphon.errors import EngineError
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.responses import CreateResponse
@@ -305,7 +306,7 @@ def test_a_response_with_hosted_tools_reports_what_they_were_used_for() -> None:
     class Search(KnownDice):
         def define(self, box: Toolbox, tool: Item, where: str, namespace: str | None = None) -> None:
             for name in ("web_search", "open_page"):
-                box.add(Native("web_search", name), ChatFunction(name="", description=None, parameters={}), where)
+                box.add(ToolIdentity("web_search", name), ChatFunction(name="", description=None, parameters={}), where)
 
     searched = answer(call("web_search", "{}", id="a"), call("open_page", "{}", id="b", index=1), finish="tool_calls")
     tools = {"web_search": Search()}

@@ -16,7 +16,8 @@ from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.prompt.convert import Conversion, request_to_chat
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.read import body_to_request
-from antiphon.core.toolbox.tools import Native, engine_name, tools_to_box
+from antiphon.core.toolbox.request_tools import tools_to_box
+from antiphon.core.toolbox.tools import ToolIdentity, engine_name
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatCall
 
@@ -136,7 +137,7 @@ arguments_of = {
 def test_a_conversation_of_ten_turns_only_ever_grows_at_its_end(data: st.DataObject) -> None:
     tools = [case[0] for case in CASES.values()]
     box = tools_to_box(tools)
-    names = dict(zip(CASES, box.functions, strict=True))
+    names = dict(zip(CASES, box.offered.functions, strict=True))
     items: list[dict[str, Any]] = [{"role": "developer", "content": "Be kind."}, {"role": "user", "content": "Hi"}]
     before = convert(items, tools)
     for turn in range(10):
@@ -173,26 +174,26 @@ def test_names_are_legal_unique_and_mapped_back(natives: list[tuple[str, str, st
         tool = {"type": kind, "name": name}
         tools.append(tool if namespace is None else {"type": "namespace", "name": namespace, "tools": [tool]})
     box = tools_to_box(tools)
-    assert len(box.functions) == len(natives)
-    for name, native in box.natives.items():
+    assert len(box.offered.functions) == len(natives)
+    for name, native in box.offered.identities.items():
         assert 1 <= len(name) <= 64
         assert all(letter.isascii() and (letter.isalnum() or letter in "_-") for letter in name)
         assert box.name_of(native) == name
-        assert box.native_of(name) == native
+        assert box.identity_of(name) == native
 
 
 def test_a_name_does_not_depend_on_the_tools_that_come_later() -> None:
     clash: list[dict[str, Any]] = [{"type": "custom", "name": "f"}, {"type": "namespace", "name": "n", "tools": [F]}]
     few, many = tools_to_box([F, *clash]), tools_to_box([F, *clash, {**F, "name": "g"}])
-    assert list(many.functions)[:3] == list(few.functions)
-    assert next(iter(few.functions)) == "f"
+    assert list(many.offered.functions)[:3] == list(few.offered.functions)
+    assert next(iter(few.offered.functions)) == "f"
 
 
 def test_a_name_without_its_namespace_is_understood() -> None:
     box = tools_to_box([{"type": "namespace", "name": "agents", "tools": [{**F, "name": "wait"}]}])
-    assert box.native_of("wait") == Native("function", "wait", "agents")
-    assert box.native_of("invented") == Native("function", "invented")
-    assert engine_name(Native("function", "wait", "agents")) == "agents__wait"
+    assert box.identity_of("wait") == ToolIdentity("function", "wait", "agents")
+    assert box.identity_of("invented") == ToolIdentity("function", "invented")
+    assert engine_name(ToolIdentity("function", "wait", "agents")) == "agents__wait"
 
 
 def test_tools_that_a_search_found_can_be_called_on_the_next_turn() -> None:
@@ -203,8 +204,8 @@ def test_tools_that_a_search_found_can_be_called_on_the_next_turn() -> None:
         {"type": "tool_search_output", "call_id": "c1", "tools": [found]},
     ]
     conversion = convert(items, [SEARCH])
-    assert list(conversion.box.functions) == ["tool_search", "agents__spawn"]
-    assert [tool["type"] for tool in conversion.box.echo] == ["tool_search"]
+    assert list(conversion.box.offered.functions) == ["tool_search", "agents__spawn"]
+    assert [tool["type"] for tool in conversion.box.in_response] == ["tool_search"]
     item = events_of([SEARCH], "agents__spawn", ["{}"], input=items)[-1]["response"]["output"][0]
     assert (item["name"], item["namespace"]) == ("spawn", "agents")
 

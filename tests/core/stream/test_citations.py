@@ -21,9 +21,9 @@ from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.exchange.steps import Ask, ToolCall
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
+from antiphon.core.stream.citation_marks import CitationMarks
 from antiphon.core.stream.citations import (
     LONGEST_URL,
-    CitationMarks,
     CitedText,
     FileSource,
     Source,

@@ -16,13 +16,11 @@ from antiphon.core.events.deltas import (
     ThoughtEnded,
 )
 from antiphon.core.stream.chat_chunks import ChunkReader
-from antiphon.core.stream.think_tags import (
-    CLOSE,
-    OPEN,
-    Start,
-    ThinkTags,
-    partial_tag_length,
-)
+from antiphon.core.stream.reasoning_tags import PAIRS, TAGS, ReasoningTags, TagPair, partial_tag_length
+from antiphon.core.stream.think_tags import ThinkTags
+from antiphon.core.stream.thought_start import Start
+
+OPEN, CLOSE = PAIRS[0]
 
 
 def merge(deltas: list[Delta]) -> tuple[str, str]:
@@ -31,8 +29,8 @@ def merge(deltas: list[Delta]) -> tuple[str, str]:
     return reasoning, "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
 
 
-def read(pieces: list[str], start: Start = Start.UNKNOWN, *, cut: bool = False) -> list[Delta]:
-    tags = ThinkTags(start)
+def read(pieces: list[str], start: Start = Start.UNKNOWN, *, cut: bool = False, table: ReasoningTags = TAGS) -> list[Delta]:
+    tags = ThinkTags(start, table)
     return [delta for piece in pieces for delta in tags.receive(piece)] + tags.close(cut=cut)
 
 
@@ -143,53 +141,6 @@ def test_an_answer_that_was_wrongly_taken_for_a_thought_comes_once() -> None:
     tags.receive("Paris.")
     assert merge(tags.close()) == ("", "Paris.")
     assert tags.close() == []
-
-
-@pytest.mark.parametrize(
-    ("written", "text"),
-    [
-        ('{"a": 1}', '{"a": 1}'),
-        ('\n [1, "<think>"]', '[1, "<think>"]'),
-        ("true", "true"),
-        ("-3.5", "-3.5"),
-        ('<|assistant|>\nMy thoughts:\n{"a": [1]}', '{"a": [1]}'),
-        ("<think>\n[1]", "[1]"),
-        ('```json\n{"a": [1]}\n```', '{"a": [1]}'),
-        ("Here:\n```\n[1,\n 2]\n  ```", "[1,\n 2]"),
-        ('```json\n{"a": 1}```', '{"a": 1}'),
-        ('```json\n{"a": "`b` ```"}\n\n```', '{"a": "`b` ```"}'),
-        ('```json\n{"a": 1}\n```\nThat is all.', '{"a": 1}\nThat is all.'),
-        # The fence is cut off, or is not one.
-        ('```json\n{"a": "`', '{"a": "`'),
-        ('```json\n{"a": 1}\n``', '{"a": 1}\n``'),
-        ('{"a": 1}\n```', '{"a": 1}\n```'),
-        # It was not constrained after all: nothing is lost.
-        ("Hello.", "Hello."),
-    ],
-)
-def test_an_answer_that_is_constrained_to_json_is_no_thought(written: str, text: str) -> None:
-    assert merge(read([written], Start.NEVER)) == ("", text)
-    assert merge(read(list(written), Start.NEVER)) == ("", text)
-
-
-@pytest.mark.parametrize(
-    ("written", "left_out"),
-    [
-        ('Here you are: {"a": 1}', True),
-        ('```json\n{"a": 1}\n```', True),
-        ('\n {"a": 1}', False),
-        ('<think>\n</think>\n{"a": 1}', False),
-        ("true, or not {", False),
-        ("Hello.", False),
-    ],
-)
-def test_what_is_left_out_before_json_is_known(written: str, left_out: bool) -> None:
-    for pieces in ([written], list(written)):
-        tags = ThinkTags(Start.NEVER)
-        for piece in pieces:
-            tags.receive(piece)
-        tags.close()
-        assert bool(tags.left_out) is left_out
 
 
 def test_a_thought_that_was_cut_stays_a_thought() -> None:
@@ -375,3 +326,65 @@ def test_any_split_gives_the_same_where_no_client_waits(head: str, cuts: list[in
 def test_waiting_for_a_closing_tag_takes_time_in_proportion_to_the_text(written: str) -> None:
     text = "x" + written * (300_000 // len(written))
     assert merge(read(list(text), Start.PATIENT)) == ("", text)
+
+
+# ---- the table of tags -----------------------------------------------------------------------------------------------
+
+# A table with rows that differ in everything: in the first and the last character, and in the length.
+TABLE = ReasoningTags([*PAIRS, TagPair("[THINK]", "[/THINK]"), TagPair("<|thought|>", "<|end|>")])
+
+
+def test_no_opening_tag_is_the_beginning_of_another() -> None:
+    assert not [(one, two) for one, _ in PAIRS for two, _ in PAIRS if one != two and two.startswith(one)]
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<|thought|>", "<|end|>")])
+def test_each_row_of_a_table_is_a_pair_of_tags(opening: str, closing: str) -> None:
+    others = "".join(tag for tag in TABLE.closings.tags if tag != closing)
+    for whole in (f"{opening}hm{closing}Paris.", f"\n{opening}hm{closing}\nParis.{closing}"):
+        for pieces in ([whole], list(whole)):
+            reasoning, text = merge(read(pieces, table=TABLE))
+            assert (reasoning, text.strip()) == ("hm", whole.partition(closing)[2].strip())
+    # A thought is closed by its own tag; one that the template has opened by any.
+    assert merge(read(list(f"{opening}hm{others}{closing}Paris."), table=TABLE)) == (f"hm{others}", "Paris.")
+    for start in (Start.INSIDE, Start.INSIDE_PATIENT, Start.PATIENT):
+        assert merge(read(list(f"hm{closing}Paris."), start, table=TABLE)) == ("hm", "Paris.")
+    assert read(["hm", f"!{closing}Paris."], table=TABLE) == [
+        TextDelta("hm"),
+        TextDelta("!"),
+        ThoughtEnded(),
+        TextDelta("Paris."),
+    ]
+
+
+@given(st.text(alphabet="<>/|[]THINKthink ab\n`", max_size=40), st.sampled_from(Start), st.lists(st.integers(0, 40)))
+def test_any_split_gives_the_same_with_every_table(tail: str, start: Start, cuts: list[int]) -> None:
+    assume(start is not Start.NEVER)
+    for opening in ("", *TABLE.openings):
+        raw = opening + tail
+        edges = sorted({0, len(raw), *(cut for cut in cuts if cut < len(raw))})
+        pieces = [raw[a:b] for a, b in itertools.pairwise(edges)]
+        whole, split = merge(read([raw], start, table=TABLE)), merge(read(pieces, start, table=TABLE))
+        # What is shown before a tag that nothing has opened stays shown.
+        assert whole == split or (not opening and start is Start.UNKNOWN)
+
+
+def test_pieces_that_cannot_begin_a_tag_of_any_row_need_not_be_received() -> None:
+    tags = ThinkTags(tags=TABLE)
+    tags.receive("Paris")
+    continues = tags.continues()
+    assert continues is not None
+    assert continues.takes is not None
+    assert continues.takes(" is a city.")
+    assert not any(map(continues.takes, ("[", "<", "a [/TH")))
+    assert tags.take_if_plain(" It has parks.")
+    assert not tags.take_if_plain(" [")
+
+
+def test_a_copy_of_the_reported_thought_is_dropped_with_the_tags_of_its_row() -> None:
+    tags = ThinkTags(tags=TABLE)
+    deltas = [*tags.report("hm"), *tags.receive("[THINK]hm</think>"), *tags.receive("[/THINK]Paris."), *tags.close()]
+    assert merge(deltas) == ("hm", "[THINK]hm</think>[/THINK]Paris.")
+    tags = ThinkTags(tags=TABLE)
+    deltas = [*tags.report("hm"), *tags.receive("[THINK]hm"), *tags.receive("[/THINK]Paris."), *tags.close()]
+    assert merge(deltas) == ("hm", "Paris.")

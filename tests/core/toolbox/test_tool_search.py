@@ -12,6 +12,8 @@ from support.exchanges import Event, Recorder, run_answers
 
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.prompt.convert import Conversion, request_to_chat
+from antiphon.core.toolbox.definitions import DEFINITIONS
+from antiphon.core.toolbox.request_tools import tools_to_box
 from antiphon.core.toolbox.search import (
     MOST_BY_NAMES,
     MOST_BY_WORDS,
@@ -21,12 +23,8 @@ from antiphon.core.toolbox.search import (
     found_to_text,
     search,
 )
-from antiphon.core.toolbox.tools import (
-    DEFINITIONS,
-    Native,
-    Toolbox,
-    tools_to_box,
-)
+from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.core.toolbox.tools import ToolIdentity
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.responses import CreateResponse
@@ -79,7 +77,7 @@ def define_server(box: Toolbox, tool: Tool, where: str, namespace: str | None = 
         ("blame", "Who wrote a line."),
         ("search_code", "Finds text in files."),
     ):
-        box.add(Native("mcp", name, tool["server_label"]), ChatFunction("", about), where)
+        box.add(ToolIdentity("mcp", name, tool["server_label"]), ChatFunction("", about), where)
 
 
 def converted(items: Any, tools: list[Tool], **fields: Any) -> Conversion:
@@ -109,8 +107,8 @@ def searching(query: str, id: str = "call_1", **arguments: Any) -> bytes:
 
 def test_deferred_tools_are_hidden_and_the_search_lists_what_there_is() -> None:
     box = box_of(*TOOLS, SERVER)
-    assert list(box.functions) == ["now", "tool_search", "crm__whoami"]
-    description = box.functions["tool_search"].function.description or ""
+    assert list(box.offered.functions) == ["now", "tool_search", "crm__whoami"]
+    description = box.offered.functions["tool_search"].function.description or ""
     assert description.splitlines()[1:] == [
         "- get_weather: The weather of a city.",
         "- sendMail: Sends an email.",
@@ -122,31 +120,31 @@ def test_deferred_tools_are_hidden_and_the_search_lists_what_there_is() -> None:
 
 def test_a_namespace_can_be_deferred_as_a_whole() -> None:
     box = box_of(SEARCH, {**CRM, **LATER, "tools": [WHOAMI, NOW]})
-    assert list(box.functions) == ["tool_search"]
+    assert list(box.offered.functions) == ["tool_search"]
     assert names_of(search(box, '{"query": "crm"}')) == ["crm(whoami now)"]
 
 
 def test_without_a_search_deferred_tools_are_offered_with_a_notice() -> None:
     for tools in ([WEATHER], [WEATHER, {**SEARCH, "execution": "client"}]):
         box = box_of(*tools)
-        assert "get_weather" in box.functions
+        assert "get_weather" in box.offered.functions
         assert box.notices == ["defer_loading of get_weather has no effect: the model sees the tool from the start"]
 
 
 def test_a_search_without_deferred_tools_is_left_out() -> None:
     box = box_of(NOW, SEARCH, {**SERVER, "defer_loading": False})
-    assert "tool_search" not in box.functions
+    assert "tool_search" not in box.offered.functions
     assert box.notices == ["tool tool_search was left out: there is nothing to search, because no tool has defer_loading"]
 
 
 @pytest.mark.parametrize("execution", [None, "server"])
 def test_the_search_is_the_gateways_unless_it_is_the_clients(execution: str | None) -> None:
-    assert box_of({**SEARCH, "execution": execution}, WEATHER).natives["tool_search"].kind == "server_tool_search"
+    assert box_of({**SEARCH, "execution": execution}, WEATHER).offered.identities["tool_search"].kind == "server_tool_search"
 
 
 def test_an_own_description_comes_first_and_own_parameters_have_no_effect() -> None:
     box = box_of({**SEARCH, "description": "Look here.", "parameters": CITY}, WEATHER)
-    assert (box.functions["tool_search"].function.description or "").startswith(
+    assert (box.offered.functions["tool_search"].function.description or "").startswith(
         "Look here. These have to be found before they can be called:\n- get_weather"
     )
     assert box.notices == ["parameters of tool tool_search has no effect: the gateway runs the search"]
@@ -154,7 +152,7 @@ def test_an_own_description_comes_first_and_own_parameters_have_no_effect() -> N
 
 def test_a_long_list_is_cut() -> None:
     tools = [{**WEATHER, "name": f"f{number}", "description": "word " * 100} for number in range(MOST_LINES + 7)]
-    lines = (box_of(SEARCH, *tools).functions["tool_search"].function.description or "").splitlines()
+    lines = (box_of(SEARCH, *tools).offered.functions["tool_search"].function.description or "").splitlines()
     assert (len(lines), lines[-1]) == (MOST_LINES + 2, "- and 7 more")
     assert max(map(len, lines)) < 200
 
@@ -221,8 +219,8 @@ def test_tools_of_a_server_are_shown_as_the_server_without_its_secrets() -> None
     assert found["allowed_tools"][0] == "blame"
     assert search(box, '{"paths": ["repo"]}')[0]["allowed_tools"] == ["read_file", "blame", "search_code"]
     later = box_of(NOW, SEARCH, SERVER, found=[{**SERVER, "allowed_tools": ["search_code", "blame"]}])
-    assert list(later.functions) == ["now", "tool_search", "repo__search_code", "repo__blame"]
-    assert later.functions["tool_search"] == box_of(NOW, SEARCH, SERVER).functions["tool_search"]
+    assert list(later.offered.functions) == ["now", "tool_search", "repo__search_code", "repo__blame"]
+    assert later.offered.functions["tool_search"] == box_of(NOW, SEARCH, SERVER).offered.functions["tool_search"]
     assert found_to_text([found], later) == f"These tools can be called now: repo__{', repo__'.join(found['allowed_tools'])}."
 
 
@@ -251,10 +249,11 @@ def test_odd_definitions_in_a_history_break_nothing(tool: Tool) -> None:
 def test_a_found_tool_is_added_at_the_end_under_the_name_that_was_kept_for_it() -> None:
     clash = {"type": "function", "name": "crm__refund"}
     box = box_of(CRM, SEARCH, clash, WEATHER, found=[WEATHER, {**CRM, "tools": [REFUND]}])
-    assert list(box.functions)[:3] == ["crm__whoami", "tool_search", box.names[Native("function", "crm__refund")]]
-    assert list(box.functions)[3:] == ["get_weather", "crm__refund"]
-    assert box.native_of("crm__refund") == Native("function", "refund", "crm")
-    assert len(box.functions) == 5
+    own_name = box.name_of(ToolIdentity("function", "crm__refund"))
+    assert list(box.offered.functions)[:3] == ["crm__whoami", "tool_search", own_name]
+    assert list(box.offered.functions)[3:] == ["get_weather", "crm__refund"]
+    assert box.identity_of("crm__refund") == ToolIdentity("function", "refund", "crm")
+    assert len(box.offered.functions) == 5
 
 
 def test_two_deferred_tools_with_one_name_are_told_apart() -> None:
@@ -263,7 +262,7 @@ def test_two_deferred_tools_with_one_name_are_told_apart() -> None:
     found = search(box, '{"query": "sendMail"}')
     words = found_to_text(found, box)
     assert words.startswith("These tools can be called now: sendMail, sendMail_")
-    assert list(box_of(SEARCH, mail, MAIL, found=found).functions)[1:] == words[31:-1].split(", ")
+    assert list(box_of(SEARCH, mail, MAIL, found=found).offered.functions)[1:] == words[31:-1].split(", ")
 
 
 def test_many_tools_are_searched_in_no_time() -> None:
@@ -292,12 +291,12 @@ def test_whatever_is_deferred_is_hidden_or_found_and_then_offered(tools: list[To
         box = box_of(SEARCH, *tools)
     except InvalidRequest:
         return
-    assert box.functions.keys().isdisjoint(box.reserved)
+    assert box.offered.functions.keys().isdisjoint(box.deferred.names)
     found = search(box, json.dumps({"paths": paths}))
     later = box_of(SEARCH, *tools, found=found)
-    assert list(later.functions)[: len(box.functions)] == list(box.functions)
-    assert set(later.functions) - set(box.functions) <= box.reserved
-    assert len(later.functions) > len(box.functions) or not found
+    assert list(later.offered.functions)[: len(box.offered.functions)] == list(box.offered.functions)
+    assert set(later.offered.functions) - set(box.offered.functions) <= box.deferred.names
+    assert len(later.offered.functions) > len(box.offered.functions) or not found
     assert found_to_text(found, later) == found_to_text(found, box)
 
 

@@ -16,7 +16,7 @@ from antiphon.core.knowledge.dialects import LLAMACPP, PLAIN, VLLM
 from antiphon.core.prompt.convert import Conversion, request_to_chat
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.read import body_to_request
-from antiphon.core.toolbox.tools import DEFINITIONS
+from antiphon.core.toolbox.definitions import DEFINITIONS
 from antiphon.errors import InvalidRequest
 
 SDK_TOOL: TypeAdapter[Any] = TypeAdapter(SdkTool)
@@ -42,7 +42,7 @@ def functions(*tools: dict[str, Any], dialect: Dialect = PLAIN, **fields: Any) -
 
 
 def echoed(*tools: dict[str, Any]) -> list[dict[str, Any]]:
-    echo = converted(*tools).box.echo
+    echo = converted(*tools).box.in_response
     for tool in echo:
         SDK_TOOL.validate_python(tool)
     return echo
@@ -70,7 +70,7 @@ tools = leaves | st.builds(lambda leaf, inner: {**leaf, "tools": inner, "functio
 def test_any_tools_and_choices_are_converted_or_rejected_by_their_path(tools: list[dict[str, Any]], choice: Any) -> None:
     refused: str | None = "tool_choice"
     try:
-        echo = converted(*tools, tool_choice=choice).box.echo
+        echo = converted(*tools, tool_choice=choice).box.in_response
     except InvalidRequest as error:
         echo, refused = tools, error.param
     assert refused is not None
@@ -103,7 +103,7 @@ def test_a_tool_that_is_offered_twice_counts_once_and_the_notice_says_so() -> No
 def test_the_second_definition_of_a_tool_changes_nothing() -> None:
     grammar = {"type": "grammar", "syntax": "regex", "definition": "a+"}
     note: dict[str, Any] = {"type": "custom", "name": "note"}
-    assert converted(note, {**note, "format": grammar}).box.grammars == {}
+    assert converted(note, {**note, "format": grammar}).box.offered.grammars == {}
     assert functions(WAIT, {**WAIT, "strict": False}, dialect=VLLM)["wait"]["strict"] is True
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.toolbox.search import scores, words_of
+from antiphon.core.toolbox.word_ranking import scores, words_of
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from support.toy_tool import DICE, NATIVE, KnownDice
 
 from antiphon.app.app import Extensions
 from antiphon.core.exchange.steps import ToolCall
-from antiphon.core.toolbox.tools import Toolbox, ToolResult
+from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.core.toolbox.tools import ToolResult
 from antiphon.gateway.state.record_format import encode_call
 from antiphon.store import open_store
 from antiphon.tools.runner import ToolContext

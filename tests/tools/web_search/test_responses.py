@@ -18,7 +18,8 @@ from antiphon.app import hosted_tools
 from antiphon.app.app import Extensions
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.items.call_forms import FunctionForm
-from antiphon.core.toolbox.tools import Toolbox, ToolResult
+from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.core.toolbox.tools import ToolResult
 from antiphon.settings.tables import ToolSettings, WebSearchSettings
 from antiphon.tools.runner import ToolContext
 

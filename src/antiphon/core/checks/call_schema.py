@@ -35,7 +35,7 @@ SAY_PARAMETERS: Schema = {
 
 
 def say_function(taken: Container[str]) -> ChatFunction:
-    """`taken`: the names of the client's functions."""
+    """The function by which a model answers in words. `taken`: the names of the client's functions."""
     name = SAY
     while name in taken:
         name += "_"

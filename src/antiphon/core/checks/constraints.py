@@ -19,18 +19,20 @@ def constrains(dialect: Dialect) -> bool:
 
 
 def strict_facts(dialect: Dialect) -> Mapping[str, Any]:
-    """For an answer that was not what it had to be: no thought, and the constraint that leaves no room for one."""
+    """What is changed after an answer that was not what it had to be: no thought, and the constraint that leaves no room for
+    one."""
     return {"thinks": False, **({"constraint_member": "grammar"} if dialect.grammar_member is not None else {})}
 
 
 def not_constrained(dialect: Dialect) -> Mapping[str, Any]:
-    """What an answer teaches that breaks the schema it was constrained to: it is checked, and another field may do better."""
+    """What is learned from an answer that breaks the schema that it was constrained to: answers are checked, and another field
+    may do better."""
     return {"constrains_json": False, **({"constraint_member": "grammar"} if dialect.grammar_member is not None else {})}
 
 
-def not_held(dialect: Dialect) -> Mapping[str, Any]:
-    """What an answer teaches that is nothing like the form it was held to: the engine ignores the field. If it has no other
-    one, its models are left free."""
+def constraint_ignored(dialect: Dialect) -> Mapping[str, Any]:
+    """What is learned from an answer that is nothing like the form that it was constrained to: the engine ignores the field. If
+    it has no other one, its models are left free."""
     if dialect.constraint_member == "grammar":
         return {"constrains_json": False, "constraint_member": "response_format", "grammar_member": None}
     return not_constrained(dialect)

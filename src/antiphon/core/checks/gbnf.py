@@ -15,7 +15,7 @@ import msgspec
 
 from antiphon.core.checks.schema_support import Schema
 
-# ---- The range of a number in a JSON schema → the body of a GBNF rule, which has to spell it out digit by digit ------
+# ---- the range of a number -------------------------------------------------------------------------------------------
 
 # As many digits as an integer without a range has. A bound beyond them is left to the check.
 LARGEST = 10**16 - 1
@@ -38,7 +38,7 @@ def integer_to_gbnf(schema: Schema) -> str:
 
 
 def number_to_gbnf(schema: Schema) -> str:
-    """From the integer below the range to the one above it: the check knows the fractions. There are no exponents."""
+    """It goes from the integer below the range to the one above it: the check knows the fractions. It has no exponents."""
     lows = [*_limits(schema, "minimum", math.floor), *_limits(schema, "exclusiveMinimum", math.floor)]
     highs = [*_limits(schema, "maximum", math.ceil), *_limits(schema, "exclusiveMaximum", math.ceil)]
     if not lows and not highs:
@@ -136,12 +136,12 @@ ANNOTATIONS = frozenset(
 
 
 def schema_to_gbnf(schema: Any, prefix: str = "") -> str:
-    """`prefix`: what the answer has to begin with before the JSON."""
+    """The grammar of JSON that follows the schema. `prefix`: what the answer has to begin with before the JSON."""
     return _Rules(schema).grammar(prefix)
 
 
 def text_to_gbnf(prefix: str) -> str:
-    """Any text that begins with the prefix."""
+    """The grammar of any text that begins with the prefix."""
     return f"root ::= {literal(prefix)} [^\\x00]*"
 
 

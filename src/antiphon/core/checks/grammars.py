@@ -87,7 +87,7 @@ def _checker(grammar: Grammar) -> Complaint:
 
 
 def _is_malformed(grammar: Grammar, wrong: Unreadable) -> bool:
-    """Not only one that this gateway does not understand: those that OpenAI takes have more than Lark and Python know."""
+    """It is malformed, and not only one that this gateway does not understand: OpenAI takes more than Lark and Python know."""
     if grammar.syntax == "regex":
         return getattr(wrong.__cause__, "msg", None) in MALFORMED_PATTERNS
     return grammar.syntax == "lark" and _is_malformed_lark(grammar.definition or "")

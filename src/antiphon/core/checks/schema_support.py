@@ -1,9 +1,10 @@
-"""Which schemas engines can be relied on to enforce. Apart from `schemas`, whose libraries are large."""
+"""Which schemas engines can be relied on to enforce, and the schemas inside a schema.
+
+It is apart from `schemas`, whose libraries are large.
+"""
 
 from collections.abc import Callable
 from typing import Any
-
-# ---- Which schemas engines can be relied on to enforce, and schemas inside schemas -----------------------------------
 
 Schema = dict[str, Any]
 ANY_OBJECT: Schema = {"type": "object"}

@@ -59,7 +59,7 @@ def check(encoded: bytes, text: str, *, repair: bool) -> CheckOutcome:
 
 
 def _written(value: Any) -> str | None:
-    """As JSON; None if it has a number that JSON has not, or that is too long to be read again."""
+    """The value as JSON; None if it has a number that JSON has not, or that is too long to be read again."""
     try:
         # msgspec writes null for infinity, and for what is no number.
         json.dumps(value, allow_nan=False)
@@ -87,7 +87,7 @@ def _worded(wrong: jsonschema_rs.ValidationError) -> str:
 
 
 def read(text: str) -> Any:
-    """JSON by its grammar, in which a number may be too large for a machine: it is read as the largest that there is."""
+    """Reads JSON by its grammar, in which a number may be too large for a machine: it is read as the largest that there is."""
     try:
         return msgspec.json.decode(text)
     except UNREADABLE as unreadable:
@@ -121,7 +121,7 @@ def _readings(text: str) -> Iterator[Any]:
             return
 
 
-# ---- fitting ---------------------------------------------------------------------------------------------------------
+# ---- repairing -------------------------------------------------------------------------------------------------------
 
 
 def fit(value: Any, schema: Any, root: Schema) -> Any:

@@ -1,4 +1,4 @@
-"""The Delta union: what the chunks of every engine become."""
+"""What the chunks of every engine become: deltas of text, reasoning and calls, and what ends an answer."""
 
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ class TextDelta(Struct, frozen=True):
 
 class Citation(Protocol):
     def annotation(self, start: int, end: int) -> dict[str, Any]:
-        """As clients know it, by where it stands in the text."""
+        """The annotation that clients get, by its place in the text."""
 
 
 class CitedDelta(TextDelta, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Server-sent events: the engine's bytes → frames, our events → bytes."""
+"""Events → bytes, the last step of all: frames of server-sent events, or messages of a WebSocket."""
 
 from typing import ClassVar, Protocol
 
@@ -53,7 +53,7 @@ def to_frame(name: str, data: bytes) -> bytes:
 
 
 class MessageEncoder:
-    """For a WebSocket, where a message has its own beginning and end."""
+    """Encodes for a WebSocket, where a message has its own beginning and end."""
 
     __slots__ = ("head", "tail", "template")
 

@@ -42,7 +42,7 @@ def terminal_event(response: Response) -> Event:
 
 
 def output_text(output: Sequence[OutputItem]) -> str:
-    """All that the model said, without reasoning and calls."""
+    """All text of the answer, without reasoning and calls."""
     texts: list[str] = []
     for item in output:
         if isinstance(item, OutputMessage):
@@ -61,7 +61,7 @@ def set_failed(response: Response, error: ApiError) -> None:
 
 
 class Lifecycle:
-    """Of one response: `start()`, any number of `heartbeat()`s, `end()`."""
+    """Frames one response: `start()`, any number of `heartbeat()`s, `end()`."""
 
     def __init__(self, response: Response, numbering: Numbering) -> None:
         self._response = response

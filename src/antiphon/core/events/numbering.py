@@ -6,7 +6,7 @@ from antiphon.wire.events import Event
 
 
 class Numbering:
-    """From `first`, by one."""
+    """Numbers events from `first`, by one."""
 
     __slots__ = ("next",)
 
@@ -19,7 +19,7 @@ class Numbering:
         return event
 
     def number_all(self, made: Iterable[Event], add: Callable[[Event], None]) -> None:
-        """`add`: to those that are numbered."""
+        """Numbers the events. `add` gets each of them."""
         for event in made:
             event.sequence_number = self.next
             self.next += 1

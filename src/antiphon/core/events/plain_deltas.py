@@ -76,5 +76,5 @@ class FastPath:
 
     @property
     def join_at(self) -> int:
-        """So many pieces are too many."""
+        """The number of pieces above which they are joined."""
         return self._joined + MOST_PIECES if self.index is None else sys.maxsize

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.core.checks.constraints import not_constrained, not_held
+from antiphon.core.checks.constraints import constraint_ignored, not_constrained
 from antiphon.core.exchange.question import Question
 from antiphon.core.items.answer_reader import AnswerReader
 from antiphon.core.items.calls import CallState
@@ -16,7 +16,7 @@ from antiphon.core.items.output import Output
 from antiphon.core.items.usage import UsageCount
 from antiphon.core.prompt.turns import NO_OUTPUT
 from antiphon.core.stream.chat_chunks import COMPLETED
-from antiphon.core.toolbox.words import BAD_ANSWER, BAD_CALL, MUST, RESULT_BEGINS, RESULT_ENDS
+from antiphon.core.toolbox.prompt_texts import BAD_ANSWER, BAD_CALL, MUST, RESULT_BEGINS, RESULT_ENDS
 from antiphon.errors import UNREADABLE, ApiError, NotConstrained
 from antiphon.wire.chat import ChatMessage
 
@@ -158,7 +158,7 @@ class AnswerLessons:
         if offer.must_call or not offer.tools:
             return
         if offer.say is not None and self._breaks_form():
-            self._learn(not_held(self._question.dialect))
+            self._learn(constraint_ignored(self._question.dialect))
         elif not offer.constrained and not self._question.dialect.garbles_calls and self._is_garbled():
             self._learn({"garbles_calls": True})
 

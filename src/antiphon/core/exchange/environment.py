@@ -15,7 +15,8 @@ from antiphon.core.knowledge.help import HelpSetting
 from antiphon.core.prompt.documents import KnownDocuments
 from antiphon.core.protocols.responses.limits import DEFAULT_LIMITS, RequestLimits
 from antiphon.core.toolbox.cache import KnownToolboxes
-from antiphon.core.toolbox.tools import APPROVAL, DEFINITIONS, Define
+from antiphon.core.toolbox.definitions import DEFINITIONS, Define
+from antiphon.core.toolbox.tools import APPROVAL
 from antiphon.sealing import NO_SEALER, Sealer
 
 # How many definitions are remembered.

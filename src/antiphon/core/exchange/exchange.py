@@ -70,11 +70,12 @@ from antiphon.core.prompt.rounds import states_to_turn
 from antiphon.core.stream.chat_chunks import COMPLETED, OUT_OF_TOKENS
 from antiphon.core.stream.citations import Sources
 from antiphon.core.stream.file_links import NO_FILES, CodeFile
-from antiphon.core.stream.think_tags import thought_start
+from antiphon.core.stream.thought_start import thought_start
 from antiphon.core.toolbox.mcp_servers import Listing, McpServer
 from antiphon.core.toolbox.requirements import wants_json
 from antiphon.core.toolbox.search import found_to_text
-from antiphon.core.toolbox.tools import Toolbox, ToolResult
+from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import (
     AnswerInvalid,
     ApiError,
@@ -190,7 +191,7 @@ class Exchange:
         conversion, environment = self._question.conversion, self._environment
         return request_to_response(
             self.request,
-            conversion.box.echo,
+            conversion.box.in_response,
             response_id=response_id or environment.new_id("resp"),
             model=conversion.chat.model,
             now=int(environment.now()) if created_at is None else created_at,
@@ -231,7 +232,7 @@ class Exchange:
 
     def server_of(self, label: str) -> McpServer:
         """The MCP server that calls with this label go to. It has secrets: it is kept out of the calls, which are stored."""
-        return self._question.conversion.box.mcp[label].server
+        return self._question.conversion.box.servers.definitions[label].server
 
     @property
     def error(self) -> ApiError | None:

@@ -35,7 +35,7 @@ def answer_notices(
         notices.append(TRUNCATED)
     if enforcement.has_left_out:
         notices += _calls_left_out(enforcement)
-    if answer.parroted:
+    if answer.repeats_prompt:
         notices.append(PARROTED)
     # The prefix is what our own constraint has made the model write.
     if answer.left_out and answer.left_out not in question.dialect.answer_prefix:

@@ -38,9 +38,9 @@ from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.references import resolved
 from antiphon.core.toolbox.choice import relaxed_choice
 from antiphon.core.toolbox.mcp_servers import Listing, McpServer
+from antiphon.core.toolbox.prompt_texts import AND_CITE, ANSWER_NOW
 from antiphon.core.toolbox.search import search
 from antiphon.core.toolbox.tools import ATTACHED, Tool
-from antiphon.core.toolbox.words import AND_CITE, ANSWER_NOW
 from antiphon.errors import ApiError, ContextLengthExceeded
 from antiphon.wire.responses import CreateResponse
 
@@ -278,14 +278,14 @@ class Question:
     @property
     def unlisted(self) -> Sequence[McpServer]:
         """The servers whose tools have to be listed before the engine is asked. A summary is made without tools."""
-        return () if self.conversion.compacts else self.conversion.box.unlisted
+        return () if self.conversion.compacts else self.conversion.box.servers.unlisted
 
     def is_attached(self, label: str) -> bool:
-        return self.conversion.box.servers[label].startswith(ATTACHED)
+        return self.conversion.box.servers.places[label].startswith(ATTACHED)
 
     def allowed(self, label: str, listing: Listing) -> Listing:
         """The tools of it that the request allows."""
-        offers = self.conversion.box.mcp[label].offers
+        offers = self.conversion.box.servers.definitions[label].offers
         return structs.replace(listing, tools=[tool for tool in listing.tools if offers(tool)])
 
     def add_lists(self, listings: Mapping[str, Listing]) -> None:
@@ -313,7 +313,7 @@ class Question:
 
     @property
     def _has_tools(self) -> bool:
-        return bool(self.conversion.box.functions) or any(map(_is_call, self.window.items))
+        return bool(self.conversion.box.offered.functions) or any(map(_is_call, self.window.items))
 
     def probed(self, knowledge: EngineKnowledge) -> None:
         """If it is still not known, tools stay in words to the end: each prompt has to begin as the one before it."""

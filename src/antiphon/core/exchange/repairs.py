@@ -9,8 +9,8 @@ from antiphon.core.checks.call_schema import functions_to_response_format, say_f
 from antiphon.core.checks.constraints import constrain, constrains, schema_to_response_format
 from antiphon.core.items.enforcement import Rejection
 from antiphon.core.prompt.convert import Conversion
-from antiphon.core.stream.parroted_words import WithoutOwnWords
-from antiphon.core.stream.text_calls import CallFinder, ConstrainedCall, SaidCalls
+from antiphon.core.stream.repeated_prompts import WithoutRepeatedPrompts
+from antiphon.core.stream.text_calls import AnswersByCall, CallFinder, ConstrainedCall
 from antiphon.core.toolbox.requirements import Requirements, SchemaCheck
 from antiphon.wire.chat import ChatFunction, ChatRequest
 
@@ -21,7 +21,7 @@ def rejection_to_conversion(conversion: Conversion, rejection: Rejection, *, hel
     repaired = _constrained(conversion, rejection, helped=helped)
     if not helped:
         return repaired
-    return structs.replace(repaired, finder=lambda: WithoutOwnWords(repaired.finder(), rejection.complaint))
+    return structs.replace(repaired, finder=lambda: WithoutRepeatedPrompts(repaired.finder(), rejection.complaint))
 
 
 def _constrained(conversion: Conversion, rejection: Rejection, *, helped: bool) -> Conversion:
@@ -31,7 +31,7 @@ def _constrained(conversion: Conversion, rejection: Rejection, *, helped: bool) 
         _leave_out_withheld(chat, conversion.requirements)
         return structs.replace(conversion, chat=chat)
     if names := _names_to_call(conversion, rejection, helped=helped):
-        functions = [conversion.box.functions[name].function for name in names]
+        functions = [conversion.box.offered.functions[name].function for name in names]
         say = _say(conversion, rejection)
         constrain(chat, functions_to_response_format([*functions, say] if say is not None else functions), dialect)
         if say is not None and chat.tools is not UNSET:
@@ -51,7 +51,7 @@ def _finder(functions: Sequence[ChatFunction], say: ChatFunction | None) -> Call
     offered = {function.name: function.parameters for function in functions}
     if say is None:
         return ConstrainedCall(offered)
-    return ConstrainedCall(offered, say=say.name, otherwise=SaidCalls(offered, say.name))
+    return ConstrainedCall(offered, say=say.name, otherwise=AnswersByCall(offered, say.name))
 
 
 def _say(conversion: Conversion, rejection: Rejection) -> ChatFunction | None:
@@ -59,7 +59,7 @@ def _say(conversion: Conversion, rejection: Rejection) -> ChatFunction | None:
     required, call = conversion.requirements, rejection.call
     if required.must_call or call is None or required.offered_as(call.name, call.arguments):
         return None
-    return conversion.offer.say or say_function(conversion.box.functions)
+    return conversion.offer.say or say_function(conversion.box.offered.functions)
 
 
 def _is_enforced(conversion: Conversion) -> bool:
@@ -81,7 +81,7 @@ def _names_to_call(conversion: Conversion, rejection: Rejection, *, helped: bool
     if call is None:
         return allowed if requirements.must_call else ()
     is_wanted = helped or (call.check is not None and call.check.binding)
-    offered = [name for name in requirements.offered_as(call.name, call.arguments) if name in conversion.box.functions]
+    offered = [name for name in requirements.offered_as(call.name, call.arguments) if name in conversion.box.offered.functions]
     if is_wanted and offered:
         return offered
     return allowed if requirements.must_call or helped else ()

@@ -10,7 +10,7 @@ from antiphon.core.exchange.environment import Environment
 from antiphon.core.exchange.question import Question
 from antiphon.core.knowledge.sampling import ENGINE_DEFAULT, Sampling, with_sampling
 from antiphon.core.protocols.responses.fields import SEALED_REASONING, conversation_of, wants_summary
-from antiphon.core.toolbox.choice import choice_to_echo
+from antiphon.core.toolbox.choice import choice_to_response
 from antiphon.sealing import KeptItems
 from antiphon.wire.responses import CreateResponse, ReasoningOptions, Response, TextFormat, TextOptions
 
@@ -79,7 +79,7 @@ def request_to_response(
         reasoning=_reasoning_to_echo(request),
         text=PLAIN_TEXT if request.text is None else _text_to_echo(request.text),
         tools=list(tools),
-        tool_choice="auto" if request.tool_choice is None else choice_to_echo(request.tool_choice),
+        tool_choice="auto" if request.tool_choice is None else choice_to_response(request.tool_choice),
         **sampling_to_echo(request, sampling),
     )
 

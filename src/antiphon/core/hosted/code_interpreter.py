@@ -14,13 +14,9 @@ from antiphon.core.items.call_forms import FunctionForm
 from antiphon.core.protocols.responses.read import convert
 from antiphon.core.stream.file_links import LINK, CodeFile
 from antiphon.core.toolbox.built_in import TEXT, parameters
-from antiphon.core.toolbox.tools import (
-    TOOLS,
-    Native,
-    Toolbox,
-    ToolResult,
-    leave_out,
-)
+from antiphon.core.toolbox.definitions import leave_out
+from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.core.toolbox.tools import TOOLS, ToolIdentity, ToolResult
 from antiphon.errors import InvalidRequest
 from antiphon.partial_json import StringMember
 from antiphon.wire import events
@@ -290,7 +286,7 @@ class CodeInterpreter:
         container = defined.container
         if isinstance(container, AutoContainer):
             check_container(container.memory_limit, container.network_policy, self.most_memory, f"{where}.container.")
-        native = Native(KIND, PYTHON)
+        native = ToolIdentity(KIND, PYTHON)
         # Code may do anything: running it twice is not running it once.
         if box.add(native, ChatFunction("", WORDS, PARAMETERS), where):
             box.not_idempotent.add(native)

@@ -12,13 +12,9 @@ from antiphon.core.hosted.search_results import FileResult, FileSearchData, data
 from antiphon.core.items.call_forms import SilentForm
 from antiphon.core.protocols.responses.read import convert
 from antiphon.core.toolbox.built_in import FILE_SEARCH, FILE_SEARCH_PARAMETERS
-from antiphon.core.toolbox.tools import (
-    TOOLS,
-    Native,
-    Toolbox,
-    ToolResult,
-    leave_out,
-)
+from antiphon.core.toolbox.definitions import leave_out
+from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.core.toolbox.tools import TOOLS, ToolIdentity, ToolResult
 from antiphon.errors import InvalidRequest
 from antiphon.wire import events
 from antiphon.wire.chat import ChatFunction
@@ -194,7 +190,7 @@ class FileSearch:
         if not where.startswith(TOOLS):
             leave_out(box, tool, where, namespace, why=ONLY_IN_TOOLS)
             return
-        if box.add(Native(KIND, KIND), ChatFunction("", FILE_SEARCH, FILE_SEARCH_PARAMETERS), where):
+        if box.add(ToolIdentity(KIND, KIND), ChatFunction("", FILE_SEARCH, FILE_SEARCH_PARAMETERS), where):
             box.notices += self._without_effect(tool)
 
     def _without_effect(self, tool: Tool) -> Iterable[str]:

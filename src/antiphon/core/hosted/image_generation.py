@@ -10,13 +10,9 @@ from antiphon.core.checks.work import digest_of
 from antiphon.core.items.call_forms import SilentForm
 from antiphon.core.protocols.responses.read import convert
 from antiphon.core.toolbox.built_in import TEXT, parameters
-from antiphon.core.toolbox.tools import (
-    TOOLS,
-    Native,
-    Toolbox,
-    ToolResult,
-    leave_out,
-)
+from antiphon.core.toolbox.definitions import leave_out
+from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.core.toolbox.tools import TOOLS, ToolIdentity, ToolResult
 from antiphon.wire import events
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.events import Event
@@ -210,7 +206,7 @@ class ImageGeneration:
         if not where.startswith(TOOLS):
             leave_out(box, tool, where, namespace, why=ONLY_IN_TOOLS)
             return
-        if box.add(Native(KIND, KIND), ChatFunction("", WORDS, PARAMETERS), where):
+        if box.add(ToolIdentity(KIND, KIND), ChatFunction("", WORDS, PARAMETERS), where):
             box.notices += _without_effect(tool, defined)
 
 

@@ -14,16 +14,10 @@ from antiphon.core.protocols.responses.read import convert
 from antiphon.core.stream.file_links import LINK, CodeFile
 from antiphon.core.toolbox import built_in as built_in_tools
 from antiphon.core.toolbox.built_in import shell_action
+from antiphon.core.toolbox.definitions import leave_out, shell_tool
 from antiphon.core.toolbox.requirements import Check
-from antiphon.core.toolbox.tools import (
-    HOSTED_SHELL,
-    TOOLS,
-    Tool,
-    Toolbox,
-    ToolResult,
-    leave_out,
-    shell_tool,
-)
+from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.core.toolbox.tools import HOSTED_SHELL, TOOLS, Tool, ToolResult
 from antiphon.errors import InvalidRequest
 from antiphon.wire import events
 from antiphon.wire.chat import ChatFunction

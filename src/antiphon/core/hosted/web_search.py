@@ -10,14 +10,9 @@ from antiphon.core.hosted.search_results import WebSearchData, data_of
 from antiphon.core.items.call_forms import SilentForm
 from antiphon.core.protocols.responses.read import convert
 from antiphon.core.toolbox.built_in import TEXT, parameters
-from antiphon.core.toolbox.tools import (
-    HOSTED_KINDS,
-    TOOLS,
-    Native,
-    Toolbox,
-    ToolResult,
-    leave_out,
-)
+from antiphon.core.toolbox.definitions import leave_out
+from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.core.toolbox.tools import HOSTED_KINDS, TOOLS, ToolIdentity, ToolResult
 from antiphon.wire import events
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.events import Event
@@ -211,11 +206,11 @@ class WebSearch:
         if not where.startswith(TOOLS):
             leave_out(box, tool, where, namespace, why=ONLY_IN_TOOLS)
             return
-        if not box.add(Native(KIND, SEARCH), ChatFunction("", _search_words(defined), SEARCH_PARAMETERS), where):
+        if not box.add(ToolIdentity(KIND, SEARCH), ChatFunction("", _search_words(defined), SEARCH_PARAMETERS), where):
             return
         if self.opens_pages:
-            box.add(Native(KIND, OPEN), ChatFunction("", OPEN_WORDS, OPEN_PARAMETERS), where)
-            box.add(Native(KIND, FIND), ChatFunction("", FIND_WORDS, FIND_PARAMETERS), where)
+            box.add(ToolIdentity(KIND, OPEN), ChatFunction("", OPEN_WORDS, OPEN_PARAMETERS), where)
+            box.add(ToolIdentity(KIND, FIND), ChatFunction("", FIND_WORDS, FIND_PARAMETERS), where)
         box.notices += _without_effect(tool, defined)
 
 

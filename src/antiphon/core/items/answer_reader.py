@@ -12,9 +12,9 @@ from antiphon.core.items.output import Output
 from antiphon.core.stream.chat_stream import EngineStream
 from antiphon.core.stream.citations import CitedText, Sources
 from antiphon.core.stream.fast_path import Continuation
-from antiphon.core.stream.parroted_words import WithoutOwnWords
+from antiphon.core.stream.repeated_prompts import WithoutRepeatedPrompts
 from antiphon.core.stream.text_calls import CallFinder, ConstrainedCall, calls_ending_thought
-from antiphon.core.stream.think_tags import Start
+from antiphon.core.stream.thought_start import Start
 from antiphon.errors import ApiError
 
 NOT_BEGUN = EngineStream()
@@ -40,8 +40,8 @@ class AnswerReader:
         "continuation",
         "left_out",
         "needs_caller",
-        "parroted",
         "reading",
+        "repeats_prompt",
     )
 
     def __init__(self, output: Output, sequence: ItemSequence) -> None:
@@ -56,7 +56,7 @@ class AnswerReader:
         # How many calls were found in a thought.
         self.calls_in_thoughts = 0
         # An answer was nothing but our own words, and was not passed on.
-        self.parroted = False
+        self.repeats_prompt = False
         # What preceded the JSON of an answer, and was not passed on.
         self.left_out = ""
         # Made when it is needed: an empty one takes 760 bytes, in every stream.
@@ -158,8 +158,8 @@ class AnswerReader:
             # A frame that was cut off is no failure of its own: what cut it off is.
             self._pass_on([*(delta for delta in last if not isinstance(delta, EngineFailed)), EngineFailed(error)])
         self.left_out = self.left_out or self._stream.left_out
-        if isinstance(self._finder, WithoutOwnWords):
-            self.parroted |= self._finder.parroted
+        if isinstance(self._finder, WithoutRepeatedPrompts):
+            self.repeats_prompt |= self._finder.repeats_prompt
         self.reading = False
 
     def _calls_in_thought(self, finder: CallFinder) -> list[CallDelta]:

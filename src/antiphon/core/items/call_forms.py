@@ -10,7 +10,7 @@ from antiphon.core.events.deltas import CallDelta
 from antiphon.core.events.event_style import EventStyle
 from antiphon.core.events.plain_deltas import DeltaTemplate, FastPath
 from antiphon.core.toolbox.built_in import local_shell_action, patch_operation, shell_action
-from antiphon.core.toolbox.tools import Native, ToolResult
+from antiphon.core.toolbox.tools import ToolIdentity, ToolResult
 from antiphon.errors import UNREADABLE
 from antiphon.partial_json import (
     StringMember,
@@ -51,7 +51,7 @@ class FunctionForm:
     # The gateway runs the tool, and the arguments are emitted as they come all the same.
     opens_early = False
 
-    def __init__(self, native: Native, item_id: str, call_id: str, output_index: int, style: EventStyle) -> None:
+    def __init__(self, native: ToolIdentity, item_id: str, call_id: str, output_index: int, style: EventStyle) -> None:
         self._native = native
         self._id = item_id
         self._call_id = call_id

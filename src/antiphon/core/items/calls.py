@@ -18,8 +18,8 @@ from antiphon.core.items.call_forms import (
     ShellForm,
     ToolSearchForm,
 )
-from antiphon.core.toolbox.requirements import Check, Tools
-from antiphon.core.toolbox.tools import Native, ToolResult
+from antiphon.core.toolbox.requirements import Check, CheckedTools
+from antiphon.core.toolbox.tools import ToolIdentity, ToolResult
 from antiphon.partial_json import (
     ObjectEnd,
     missing_end,
@@ -50,7 +50,9 @@ class CallState:
     A call that must pass a check before it is shown is buffered until it is whole, and repaired if possible.
     """
 
-    def __init__(self, call_id: str, *, new_id: Callable[[str], str], tools: Tools, style: EventStyle, forms: Forms) -> None:
+    def __init__(
+        self, call_id: str, *, new_id: Callable[[str], str], tools: CheckedTools, style: EventStyle, forms: Forms
+    ) -> None:
         self.call_id = call_id
         self._new_id = new_id
         self._tools = tools
@@ -100,7 +102,7 @@ class CallState:
         """What its form gets first: what has come, as it was checked, and as the client's tool takes it."""
         outcome = self.outcome
         arguments = self.arguments if outcome is None or outcome.unfinished else outcome.text
-        native = self._tools.native_arguments(self.name, arguments)
+        native = self._tools.box.tool_arguments(self.name, arguments)
         self._is_translated = native is not None
         return arguments if native is None else native
 
@@ -158,15 +160,15 @@ class CallState:
     @property
     def chat_name(self) -> str:
         """The name that the call has in the conversation, now and when its item comes back."""
-        return self.name if self._form is None else self._tools.shown_name(self.name, self.arguments)
+        return self.name if self._form is None else self._tools.box.name_in_history(self.name, self.arguments)
 
     @property
-    def native(self) -> Native:
-        return self._tools.native_of(self.name)
+    def native(self) -> ToolIdentity:
+        return self._tools.box.identity_of(self.name)
 
     @property
     def _kind(self) -> type[FunctionForm]:
-        return self._forms[self._tools.form_of(self.native)]
+        return self._forms[self._tools.box.form_of(self.native)]
 
     @property
     def finished(self) -> bool:

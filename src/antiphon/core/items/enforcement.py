@@ -7,15 +7,15 @@ from typing import NamedTuple
 from antiphon.core.items.calls import CallState
 from antiphon.core.items.item_state import ItemState
 from antiphon.core.items.messages import MessageState
-from antiphon.core.toolbox.requirements import NO_REQUIREMENTS, Requirements
-from antiphon.core.toolbox.tools import LONGEST_NAME, ToolResult
-from antiphon.core.toolbox.words import (
+from antiphon.core.toolbox.prompt_texts import (
     BAD_CALL,
     CALLED_AGAIN,
     NO_CALLS_LEFT,
     NO_SUCH_TOOL,
     NO_TOOLS_LEFT,
 )
+from antiphon.core.toolbox.requirements import NO_REQUIREMENTS, Requirements
+from antiphon.core.toolbox.tools import LONGEST_NAME, ToolResult
 from antiphon.errors import AnswerInvalid, NotConstrained
 from antiphon.partial_json import canonical_arguments, object_arguments
 
@@ -207,7 +207,7 @@ class Enforcement:
     def _is_answered(self, call: CallState) -> bool:
         """Where the gateway runs tools, the model is told what is wrong with its call, and goes on."""
         required = self.requirements
-        if not required.tools.is_known(call.name) or not (required.withheld or required.allows(call.name)):
+        if not required.knows(call.name) or not (required.withheld or required.allows(call.name)):
             words = NO_SUCH_TOOL if required.offered else NO_TOOLS_LEFT
             names = ", ".join(required.offered[:MOST_NAMES])
             self._answer(call, words.format(name=call.name[:LONGEST_NAME], names=names), UNKNOWN)

@@ -1,4 +1,4 @@
-"""What is particular about an engine, as plain facts."""
+"""What is particular about an engine, as plain facts; and the efforts of reasoning that engines know."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
@@ -78,7 +78,7 @@ class Dialect(Struct, frozen=True):
     # The engine continues a last assistant message instead of beginning a new one.
     continues_last_message: bool = False
 
-    # ---- what the chat template of the model demands of messages, and what it shows of them ----
+    # ---- what the chat template demands of messages, and shows -------------------------------------------------------
 
     # False: it has no system role; the text goes in front of the first user message.
     takes_system_role: bool = True
@@ -88,7 +88,7 @@ class Dialect(Struct, frozen=True):
     begins_with_user: bool = False
     # False: what follows a result cannot be read, because the template begins no message of the assistant there.
     answers_results: bool = True
-    # The ids of calls have exactly so many letters and digits. None: they are free.
+    # The ids of calls have exactly this many letters and digits. None: they may have any length.
     call_id_length: int | None = None
     # False: an assistant message has one call at most.
     takes_parallel_calls: bool = True
@@ -107,7 +107,8 @@ class Dialect(Struct, frozen=True):
     enforces_required: bool = False
     enforces_named: bool = False
 
-    # The model was seen to write calls that are none: of no tool, or no JSON. A small model is then held to the form of a call.
+    # The model was seen to write calls that are none: of no tool, or no JSON. The answers of a small model are then constrained
+    # to the form of a call.
     garbles_calls: bool = False
 
     # ---- constrained answers ----
@@ -208,7 +209,7 @@ class Dialect(Struct, frozen=True):
     advice: Mapping[str, str] = field(default_factory=dict)
 
 
-# ---- Reasoning efforts, and which of those that an engine accepts is nearest to another ------------------------------
+# ---- reasoning efforts -----------------------------------------------------------------------------------------------
 
 # From none to the most. OpenAI's, and "max" of Codex and of some engines.
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -216,17 +217,18 @@ NO_EFFORT = "none"
 
 
 def accepted_to_efforts(accepted: Collection[str]) -> Mapping[str, str]:
-    """Each effort, and the one that is sent for it."""
+    """The table of what is sent for each effort."""
     return {effort: nearest for effort in EFFORTS if (nearest := _nearest(effort, accepted)) is not None}
 
 
 def without_effort(efforts: Mapping[str, str], refused: str) -> Mapping[str, str]:
+    """The table after the engine has refused one of the efforts that are sent."""
     return accepted_to_efforts({sent for sent in efforts.values() if sent != refused})
 
 
 def _nearest(effort: str, accepted: Collection[str]) -> str | None:
-    """Of two that are equally near, the lower: no model thinks more than it was asked to. But who asks for a thought gets one,
-    as long as there is any."""
+    """The nearest effort that is accepted. Of two that are equally near it is the lower one: no model thinks more than it was
+    asked to. But a request for a thought gets one, as long as there is any."""
     known = [each for each in EFFORTS if each in accepted]
     thinking = [each for each in known if each != NO_EFFORT]
     among = known if effort == NO_EFFORT or not thinking else thinking

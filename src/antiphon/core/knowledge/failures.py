@@ -29,7 +29,7 @@ UNPARSED = re.compile("does not match the expected .* format", re.IGNORECASE)
 
 
 class Row(Struct, frozen=True):
-    """The first row that matches decides. An empty condition matches everything."""
+    """One row of the table: what a failure looks like, and the error that it becomes. An empty condition matches everything."""
 
     error: Callable[[EngineFailure], ApiError]
     statuses: frozenset[int] = frozenset()
@@ -91,7 +91,8 @@ TABLE: tuple[Row, ...] = (
 
 
 def failure_to_error(failure: EngineFailure) -> ApiError:
-    """What the engine says about another attempt counts more than what its failure looks like."""
+    """The first row that matches decides. What the engine says about another attempt counts more than what its failure looks
+    like."""
     error = next(row for row in TABLE if row.matches(failure)).error(failure)
     error.failure = failure
     if failure.should_retry is not None:
@@ -104,7 +105,7 @@ def failure_to_error(failure: EngineFailure) -> ApiError:
 
 
 def error_object_to_failure(error: Any, *, status: int = 500) -> EngineFailure:
-    """An `error` member in any of the shapes that engines use: an object, a string, a number in `code`, nothing."""
+    """Reads an `error` member in any of the shapes that engines use: an object, a string, a number in `code`, nothing."""
     if isinstance(error, str):
         return EngineFailure(status, "", error[:LONGEST_MESSAGE] or NO_REASON)
     if not isinstance(error, dict):
@@ -127,6 +128,7 @@ def http_answer_to_error(
 
 
 def http_answer_to_failure(status: int, body: bytes) -> EngineFailure:
+    """Reads the body of an answer whose status is not 200, whatever it is."""
     try:
         answer = msgspec.json.decode(body)
     except UNREADABLE:

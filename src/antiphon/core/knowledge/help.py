@@ -1,45 +1,10 @@
-"""The help that a small model gets: which of it, and why. Strong models get none, and are asked exactly as without it."""
+"""The help that a small model gets, and why. A strong model gets none, and is asked exactly as if there were no help."""
 
 import re
 from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
-
-# ---- In which form conversations are sent their tools, where that is not what is known of the model by now -----------
-
-# Those that were continued longest ago go first.
-MOST_CONVERSATIONS = 1024
-
-
-class ConversationForms:
-    """The conversations that began with their tools in words, because it was not known yet whether the model sees others. They
-    stay so: of a prompt in another form, nothing would be in the engine's cache."""
-
-    def __init__(self, most: int = MOST_CONVERSATIONS) -> None:
-        self._most = most
-        # By model and key.
-        self._in_words: dict[tuple[str, str], None] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._in_words)
-
-    def begin_in_words(self, model: str, conversation: str) -> None:
-        self.forget(model, conversation)
-        self._in_words[model, conversation] = None
-        if len(self._in_words) > self._most:
-            del self._in_words[next(iter(self._in_words))]
-
-    def is_in_words(self, model: str, conversation: str) -> bool:
-        """Asked when it is continued."""
-        if (model, conversation) not in self._in_words:
-            return False
-        self.begin_in_words(model, conversation)
-        return True
-
-    def forget(self, model: str, conversation: str) -> None:
-        self._in_words.pop((model, conversation), None)
-
 
 HelpSetting = Literal["auto", "off", "full"]
 
@@ -56,6 +21,8 @@ _UNITS = {"b": 1_000_000_000, "m": 1_000_000}
 
 
 class Help(Struct, frozen=True):
+    """What the gateway does for a model that needs it."""
+
     # Hard tools of clients are offered as easier functions, and their calls are translated.
     easier_tools: bool = False
     # An answer that may be a call is asked for under a schema: one of the calls, or a text.
@@ -87,7 +54,7 @@ FULL_HELP = Help(easier_tools=True, holds_calls=True, stops_loops=True, lean_cod
 
 
 def choose_help(setting: HelpSetting, *, parameters: int | None, window: int | None, garbles_calls: bool) -> Help:
-    """`garbles_calls`: the model was seen to write calls that are none."""
+    """A model gets help if it is small, or as the setting has it. `garbles_calls`: it was seen to write calls that are none."""
     if setting == "off":
         return NO_HELP
     if setting == "full":
@@ -102,13 +69,13 @@ def choose_help(setting: HelpSetting, *, parameters: int | None, window: int | N
 # The names of models come with requests. Most are the same few.
 @lru_cache(maxsize=256)
 def parameters_in_name(name: str) -> int | None:
-    """The largest number in it: of two, the smaller one is the active part. None: the name does not say how many it has."""
+    """The number of parameters that the name has in it. Of two, the smaller one is the active part. None: it has no number."""
     found = _SIZE.findall(name.rpartition("/")[2])
     return max((int(int(times or 1) * float(number) * _UNITS[unit.lower()]) for times, number, unit in found), default=None)
 
 
 def size(parameters: int) -> str:
-    """1543714304 → 1.5 billion"""
+    """The number as people read it: 1543714304 is 1.5 billion."""
     if parameters < _UNITS["m"]:
         return f"{parameters:,}"
     if parameters < _UNITS["b"]:

@@ -1,4 +1,4 @@
-"""What is known of one engine: its dialect, its models, and what was learned of each model."""
+"""What is known of one engine: its dialect, its models, what was learned of each model, and which one it is loading."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -6,8 +6,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from msgspec import Struct, structs
 
 from antiphon.core.knowledge.dialect import Dialect
+from antiphon.core.knowledge.facts import WORDS, Fact, FactSource, is_unusual
 from antiphon.core.knowledge.help import (
-    ConversationForms,
     Help,
     HelpSetting,
     choose_help,
@@ -15,102 +15,12 @@ from antiphon.core.knowledge.help import (
 )
 from antiphon.core.knowledge.sampling import ENGINE_DEFAULT, Sampling
 
-# ---- The facts about a model on its engine, in words: what the gateway goes by when it asks --------------------------
-
-# Where a fact comes from: what is known of all engines of the kind, what a probe has shown, what the text of the chat template
-# says, what a request has shown, or what comes with a model that Antiphon knows by name. "assumed": its probe has not ended.
-FactSource = Literal["dialect", "probed", "template", "learned", "setting", "assumed"]
-
-
-class Fact(NamedTuple):
-    name: str
-    value: Any
-    source: FactSource
-
-    @property
-    def meaning(self) -> str:
-        words = WORDS[self.name]
-        if isinstance(words, tuple):
-            return words[not self.value]
-        return words.format(self.value) if self.value else WORDS_FOR_NONE[self.name]
-
-
-# Fact → what it means. Of two texts, the first is for a fact that is true.
-WORDS: Mapping[str, str | tuple[str, str]] = {
-    "reasoning_member": "earlier reasoning is sent as `{}`",
-    "continues_last_message": (
-        "the engine continues a last assistant message",
-        "the engine begins a new message after a last assistant message",
-    ),
-    "takes_system_role": ("the template has a system role", "the template has no system role: its text goes to the first user"),
-    "alternates": ("user and assistant have to alternate", "messages may come in any order"),
-    "begins_with_user": ("the first message has to be a user's", "any message may be the first"),
-    "answers_results": ("the model answers to results of tools", "what follows a result of a tool is not shown to the model"),
-    "call_id_length": "ids of calls have exactly {} characters",
-    "takes_parallel_calls": ("a message may have several calls", "a message has one call at most"),
-    "shows_text_with_calls": ("text beside calls is shown to the model", "text beside calls is not shown to the model"),
-    "shows_reasoning": ("earlier reasoning is shown to the model", "earlier reasoning is not shown to the model"),
-    "shows_tools": ("the template shows tools to the model", "tools are written into the prompt by Antiphon"),
-    "reads_calls": ("the engine finds the calls in an answer", "Antiphon finds the calls in an answer"),
-    "enforces_required": ("the engine makes sure of a required call", "Antiphon makes sure of a required call"),
-    "enforces_named": ("the engine makes sure of a named call", "Antiphon makes sure of a named call"),
-    "garbles_calls": ("the model was seen to write calls that are none", "the model writes proper calls"),
-    "takes_response_format": ("the engine takes `response_format`", "the engine rejects `response_format`"),
-    "constraint_member": "a constraint is sent as `{}`",
-    "constrains_json": ("the engine constrains answers to a JSON schema", "Antiphon checks JSON schemas after the answer"),
-    "constrains_calls": ("the engine constrains arguments to their schema", "Antiphon checks arguments after the answer"),
-    "constrains_json_with_tools": (
-        "answers are constrained beside tools too",
-        "an answer is constrained only without tools",
-    ),
-    "calls_when_constrained": ("a constrained answer may be a call", "a constrained answer cannot be a call"),
-    "answer_prefix": "the engine wants an answer to begin with {!r}",
-    "spells_prefix": ("Antiphon makes an answer begin so", "the model begins its answers so by itself"),
-    "shows_schema": ("the engine shows a JSON schema to the model", "Antiphon puts a JSON schema into the prompt"),
-    "max_tokens_member": "the limit of an answer is sent as `{}`",
-    "efforts": "efforts of reasoning are sent as {}",
-    "no_thinking": "thinking is switched off by {}",
-    "thinks": ("the model thinks if it can", "thinking is switched off"),
-    "takes_logprobs_with_tools": ("logprobs are taken beside tools", "logprobs are rejected beside tools"),
-    "takes_stream_options": ("the engine takes `stream_options`", "the engine rejects `stream_options`"),
-    "extra": "always sent: {}",
-    "constrained_extra": "sent with a constrained answer: {}",
-    "parses_answers": ("the engine parses the model's answers", "the engine's parser fails on the model's answers: it is off"),
-    "unparsed_extra": "the engine's parser is switched off by {}",
-    "cache_key_member": "the key of a conversation is sent as `{}`",
-    "opens_thought": ("an answer begins inside a thought", "an answer does not begin inside a thought"),
-    "returns_logprobs": ("the engine returns logprobs", "the engine returns no logprobs"),
-    "shows_images": ("images are shown to the model", "images are not shown to the model"),
-    "reports_usage": ("the engine reports usage in a stream", "Antiphon estimates usage"),
-    "keeps_connections": ("the engine keeps its connections", "the engine closes a connection after each stream"),
-    "loads_on_demand": ("the engine loads a model when it is asked for", "the engine has its model loaded"),
-}
-# Where there is no value.
-WORDS_FOR_NONE: Mapping[str, str] = {
-    "reasoning_member": "earlier reasoning is sent as <think>…</think>",
-    "call_id_length": "ids of calls may have any length",
-    "answer_prefix": "an answer may begin with anything",
-    "efforts": "no effort of reasoning is sent",
-    "no_thinking": "thinking cannot be switched off",
-    "extra": "nothing is always sent",
-    "constrained_extra": "nothing is sent with a constrained answer",
-    "unparsed_extra": "the engine's parser cannot be switched off",
-    "cache_key_member": "no key of a conversation is sent",
-}
-# What the gateway would assume of an engine that it knows nothing of.
-USUAL = Dialect(name="")
-
-
-def is_unusual(name: str, value: Any) -> bool:
-    return bool(value != getattr(USUAL, name))
-
-
 K = TypeVar("K")
 T = TypeVar("T")
 
 # Clients may ask for any name. What was learned of the oldest ones goes first.
 MOST_MODELS = 256
-# So many requests in a row that had to learn the same for themselves make it true of the model.
+# This many requests in a row that had to learn the same for themselves make it true of the model.
 ENOUGH_REPETITIONS = 3
 # The tag that some engines add to names.
 LATEST = ":latest"
@@ -140,7 +50,7 @@ class Model(Struct, frozen=True):
 
 
 class KnownFacts(Struct, frozen=True):
-    """What is known of an engine at one moment, as it is written to a file."""
+    """A copy of what is known of an engine, as it is written to a file."""
 
     name: str
     dialect: Dialect
@@ -161,6 +71,8 @@ class LearnedDialect(NamedTuple):
 
 
 class ModelTraits(NamedTuple):
+    """What a request for a model is converted by."""
+
     dialect: Dialect
     help: Help
     sampling: Sampling
@@ -168,8 +80,42 @@ class ModelTraits(NamedTuple):
     made_of: tuple[tuple[Model, ...], Mapping[str, Sampling]]
 
 
+# Those that were continued longest ago go first.
+MOST_CONVERSATIONS = 1024
+
+
+class ConversationForms:
+    """The conversations that began with their tools in words, because it was not known yet whether the model sees others. They
+    stay so: of a prompt in another form, nothing would be in the engine's cache."""
+
+    def __init__(self, most: int = MOST_CONVERSATIONS) -> None:
+        self._most = most
+        # By model and key.
+        self._in_words: dict[tuple[str, str], None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._in_words)
+
+    def begin_in_words(self, model: str, conversation: str) -> None:
+        self.forget(model, conversation)
+        self._in_words[model, conversation] = None
+        if len(self._in_words) > self._most:
+            del self._in_words[next(iter(self._in_words))]
+
+    def is_in_words(self, model: str, conversation: str) -> bool:
+        """The conversation began so. This is asked when it is continued, and keeps it among the latest."""
+        if (model, conversation) not in self._in_words:
+            return False
+        self.begin_in_words(model, conversation)
+        return True
+
+    def forget(self, model: str, conversation: str) -> None:
+        self._in_words.pop((model, conversation), None)
+
+
 class EngineKnowledge:
-    """Facts come from the dialect, and from what probes, failures and answers have shown: `learn()` is the only writer.
+    """What is known of one engine. Facts come from the dialect, and from what probes, failures and answers have shown:
+    `learn()` is the only writer.
 
     Large requests are converted in threads, which read and learn too. So a dictionary of models is never changed while others
     may read it: a new one takes its place. Of two that learn at the same moment, one may have to learn again.
@@ -205,7 +151,7 @@ class EngineKnowledge:
         return knowledge
 
     def facts(self) -> KnownFacts:
-        """As they are now. Only what is assumed is copied: all else is never changed, but replaced. As long as nothing has
+        """What is known now. Only what is assumed is copied: all else is never changed, but replaced. As long as nothing has
         changed, it is the same object."""
         if (last := self._last_facts) is not None and self._is_as(last):
             return last
@@ -224,14 +170,14 @@ class EngineKnowledge:
         return last
 
     def _is_as(self, facts: KnownFacts) -> bool:
-        """Nothing has been replaced, and nothing is assumed. Not all that is equal is found, but quickly what is the same."""
+        """Nothing has been replaced since, and nothing is assumed. What was replaced by an equal value counts as changed."""
         same = facts.name == self.name and facts.dialect is self.dialect and facts.models is self._models
         learned = facts.learned is self._learned and facts.sampling is self.sampling and facts.repeated is self._repeated
         return same and learned and facts.takes_any_model == self.takes_any_model and not (self._assumed or facts.assumed)
 
     @property
     def models(self) -> tuple[Model, ...]:
-        """Those that the engine lists."""
+        """The models that the engine lists."""
         return self._models
 
     @models.setter
@@ -264,7 +210,7 @@ class EngineKnowledge:
         return made.dialect
 
     def learn(self, model: str, facts: Mapping[str, Any], source: FactSource = "learned") -> None:
-        """Facts of the dialect; later ones replace earlier ones."""
+        """Notes facts of the dialect about this model. Later ones replace earlier ones."""
         model = model if self._only is None else self._only
         if (assumed := self._assumed.get(model)) is not None:
             for name in facts:
@@ -288,8 +234,8 @@ class EngineKnowledge:
         return [fact for fact in facts if fact.name in sources or is_unusual(fact.name, fact.value)]
 
     def assume(self, models: Iterable[str]) -> None:
-        """These models are going to be probed. Until then the safe way counts for them, whatever was known of them: the engine
-        may have been started anew, with another template."""
+        """Goes the safe way for these models, which are going to be probed, whatever was known of them: the engine may have
+        been started anew, with another template."""
         self._assumed = {self.served(model): dict(UNTIL_PROBED) for model in models}
 
     def assumes(self, model: str) -> bool:
@@ -302,11 +248,11 @@ class EngineKnowledge:
         return bool(self._assumed or self.forms)
 
     def stop_assuming(self, model: str) -> None:
-        """Its probes have ended. What they did not show stays as it was known, or as the dialect has it."""
+        """Ends that: its probes have ended. What they did not show stays as it was known, or as the dialect has it."""
         self._assumed.pop(self.served(model), None)
 
     def repeat(self, model: str, facts: Mapping[str, Any]) -> None:
-        """What a request had to learn for itself, or that it had not to learn anything."""
+        """Notes what a request had to learn for itself, if anything: what several in a row learn is true of the model."""
         repeated = self._repeated
         if not facts and not repeated:
             return
@@ -324,7 +270,7 @@ class EngineKnowledge:
             self.learn(model, facts)
 
     def serves(self, model: str) -> bool:
-        """It lists the model, or the model of which this is a variant."""
+        """The engine lists the model, or the model of which this is a variant."""
         return model in self._by_id or model.startswith(self._variants)
 
     def model_called(self, name: str) -> str | None:
@@ -378,18 +324,18 @@ class EngineKnowledge:
 
 
 def _with_newest(models: Mapping[K, T], model: K, entry: T) -> dict[K, T]:
-    """With this entry as the newest. The oldest goes if there are too many."""
+    """A copy with this entry as the newest. The oldest one is removed if there are too many."""
     others = [(name, known) for name, known in models.items() if name != model]
     return dict([*others[-(MOST_MODELS - 1) :], (model, entry)])
 
-
-# ---- Which model an engine loads, and how far it is, while it cannot be used -----------------------------------------
 
 # The model is downloaded, if it is not here; it is read into memory; it is prepared, and asked what it can do.
 Stage = Literal["downloading", "loading", "starting"]
 
 
 class Loading(Struct, frozen=True):
+    """The model that an engine is loading, and how far it is. The engine cannot be used meanwhile."""
+
     model: str
     stage: Stage = "loading"
     # Bytes; None: not known.
@@ -404,7 +350,7 @@ class Loading(Struct, frozen=True):
         return 100 * self.done // self.total if self.done is not None and self.total else None
 
     def __str__(self) -> str:
-        """As the rest of a sentence: `loading qwen3-4b: 45 %`."""
+        """What it does, as the rest of a sentence: `loading qwen3-4b: 45 %`."""
         percent = f": {self.percent} %" if self.percent is not None else ""
         died = f". It has died before: {self.reason.splitlines()[0]}" if self.reason else ""
         return f"{self.stage} {self.model}{percent}{died}"

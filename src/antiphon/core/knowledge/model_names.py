@@ -13,7 +13,9 @@ NOT_KNOWN = "The model {asked!r} does not exist here. It must be one of: {models
 
 
 class ModelChoice(NamedTuple):
-    # None: the first model of whichever engine is asked.
+    """The model that answers a request."""
+
+    # None: the first model of the engine that is asked.
     model: str | None
     # Why another model answers than the one that was asked for.
     notice: str | None = None

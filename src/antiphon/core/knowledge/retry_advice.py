@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from email.utils import parsedate_tz
 from typing import NamedTuple
 
-# ---- What the headers of an engine's answer say about another attempt --------------------------------------------------
-
 # In seconds. No client should sleep longer on the word of an engine, whose clock may be wrong; asking once an hour is cheap.
 LONGEST_RETRY_AFTER = 3600.0
 YES_OR_NO: Mapping[str, bool] = {"true": True, "false": False}
 
 
 class RetryAdvice(NamedTuple):
+    """What an engine says about another attempt."""
+
     # Seconds to wait before another attempt, from 0 to LONGEST_RETRY_AFTER. None: the engine does not say, or wants none.
     after: float | None = None
     # Whether another attempt is worth making. None: the engine does not say.
@@ -24,7 +24,7 @@ NO_ADVICE = RetryAdvice()
 
 
 def headers_to_advice(headers: Mapping[str, str], now: float) -> RetryAdvice:
-    """`headers`: looked up in any case. `now`: in seconds since 1970."""
+    """Reads the headers of an answer, whose names are looked up in any case. `now`: in seconds since 1970."""
     after = _milliseconds(headers.get("retry-after-ms", ""))
     if after is None:
         after = _seconds(headers.get("Retry-After", ""))
@@ -56,7 +56,7 @@ def _until(text: str, date: str, now: float) -> float | None:
 
 
 def _timestamp(text: str) -> float | None:
-    """In seconds since 1970. A date without a zone is in UTC, as all dates of HTTP are."""
+    """The date in seconds since 1970. One without a zone is in UTC, as all dates of HTTP are."""
     try:
         date = parsedate_tz(text)
         return None if date is None else timegm((*date[:6], 0, 1, 0)) - (date[9] or 0)

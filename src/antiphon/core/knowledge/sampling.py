@@ -9,6 +9,8 @@ from antiphon.wire.responses import CreateResponse
 
 
 class Sampling(Struct, frozen=True):
+    """The values of one model. None: the engine's own counts."""
+
     temperature: float | None = None
     top_p: float | None = None
     # The longest answer of a request that does not ask for a length, in tokens. It does not count where tools are offered: an
@@ -24,8 +26,8 @@ ENGINE_DEFAULT = Sampling()
 
 
 def sampling_of_answer(sampling: Sampling, request: CreateResponse, *, has_tools: bool, compacts: bool) -> Sampling:
-    """The part of it that counts for an answer. `has_tools`: the answer may be a call, now or in another round. `compacts`: the
-    answer is a summary, whose length is that of what it replaces."""
+    """The part of a model's sampling that counts for an answer. `has_tools`: the answer may be a call, now or in another round.
+    `compacts`: the answer is a summary, whose length is that of what it replaces."""
     format = request.text.format if request.text else None
     is_text = not has_tools and (format is None or format.type == "text")
     most_tokens = None if has_tools or compacts else sampling.most_tokens

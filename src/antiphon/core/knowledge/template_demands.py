@@ -30,6 +30,8 @@ REMEDIES: Mapping[str, str] = {
 
 
 class Demand(Struct, frozen=True):
+    """The words of a template that rejects something, and what is learned from them."""
+
     capability: str
     words: re.Pattern[str]
     facts: Mapping[str, Any]
@@ -86,7 +88,7 @@ ROLE = re.compile(r"\brole\b")
 
 
 def facts_in_text(template: str) -> dict[str, Any]:
-    """What the text of a template says. The weakest source: a branch of it may never be taken."""
+    """The facts that the text of a template shows. It is the weakest source: a branch of it may never be taken."""
     text = COMMENT.sub("", template)
     facts: dict[str, Any] = {}
     for demand in DEMANDS:
@@ -113,6 +115,6 @@ def _code(text: str) -> str:
 
 
 def _lacks_tools(text: str) -> bool:
-    """It shows no tools, or none of the calls."""
+    """The template shows no tools, or none of the calls."""
     code = _code(text)
     return not VARIABLE_TOOLS.search(STRING.sub("''", code)) or "tool_calls" not in code

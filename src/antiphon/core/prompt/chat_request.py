@@ -19,9 +19,9 @@ from antiphon.core.knowledge.sampling import Sampling
 from antiphon.core.prompt.draft import ChatDraft
 from antiphon.core.protocols.responses.fields import LOGPROBS
 from antiphon.core.toolbox.choice import Offer
+from antiphon.core.toolbox.prompt_texts import must_call, tools_to_text
 from antiphon.core.toolbox.requirements import Requirements, takes_format
-from antiphon.core.toolbox.tools import Toolbox
-from antiphon.core.toolbox.words import must_call, tools_to_words
+from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.wire.chat import ChatRequest, StreamOptions
 from antiphon.wire.responses import CreateResponse, ReasoningOptions, TextFormat, TextOptions
 
@@ -108,7 +108,7 @@ def _own_words(text: TextOptions, offer: Offer, dialect: Dialect) -> list[str]:
         return []
     return [
         VERBOSITY[text.verbosity or "medium"],
-        tools_to_words(offer.shown) if offer.in_words else "",
+        tools_to_text(offer.shown) if offer.in_words else "",
         must_call(offer.only or ()) if offer.prompted else "",
         "" if offer.must_call else _shown_schema(text.format, dialect, constrained=takes_format(offer, dialect)),
     ]
@@ -192,7 +192,7 @@ def _constrain(request: CreateResponse, chat: ChatRequest, offer: Offer, box: To
 
 def _response_format(request: CreateResponse, offer: Offer, box: Toolbox, dialect: Dialect) -> dict[str, Any] | None:
     if offer.constrained:
-        functions = [box.functions[name].function for name in offer.names]
+        functions = [box.offered.functions[name].function for name in offer.names]
         return functions_to_response_format([*functions, offer.say] if offer.say is not None else functions)
     # An answer that must be a call has no format.
     if not takes_format(offer, dialect) or offer.must_call:

@@ -27,14 +27,17 @@ from antiphon.core.prompt.turns import AssistantTurn, UserTurn
 from antiphon.core.protocols.responses.fields import dropped_fields_to_notices, refuse_unsupported
 from antiphon.core.protocols.responses.item_paths import is_stored
 from antiphon.core.stream.text_calls import (
+    AnswersByCall,
     CallFinder,
     ConstrainedCall,
-    SaidCalls,
     TextCalls,
 )
 from antiphon.core.toolbox.cache import KnownToolboxes, toolbox_key
 from antiphon.core.toolbox.choice import Offer, choice_to_offer, provisional_choice
+from antiphon.core.toolbox.definitions import DEFINITIONS, Define
 from antiphon.core.toolbox.easier_tools.adaptations import offer_easier_tools
+from antiphon.core.toolbox.mcp_servers import KnownLists
+from antiphon.core.toolbox.request_tools import tools_to_box
 from antiphon.core.toolbox.requirements import (
     Checks,
     Definition,
@@ -43,16 +46,8 @@ from antiphon.core.toolbox.requirements import (
     wants_json,
 )
 from antiphon.core.toolbox.search import describe_search, found_to_text
-from antiphon.core.toolbox.tools import (
-    ATTACHED,
-    DEFINITIONS,
-    NO_TOOLS,
-    Define,
-    KnownLists,
-    Tool,
-    Toolbox,
-    tools_to_box,
-)
+from antiphon.core.toolbox.toolbox import NO_TOOLS, Toolbox
+from antiphon.core.toolbox.tools import ATTACHED, Tool
 from antiphon.errors import InvalidRequest
 from antiphon.sealing import NO_SEALER, Sealer
 from antiphon.wire.chat import ChatRequest
@@ -220,7 +215,7 @@ def _as_answered(
     if sampling is ENGINE_DEFAULT:
         return request, sampling
     # A choice of "none" changes nothing: it may be that of the last round only. Nor does it matter what a server lists.
-    has_tools = bool(box.functions or box.servers) and not compacts
+    has_tools = bool(box.offered.functions or box.servers.places) and not compacts
     sampling = sampling_of_answer(sampling, request, has_tools=has_tools, compacts=compacts)
     return with_sampling(request, sampling), sampling
 
@@ -231,9 +226,9 @@ def _offer(
     withheld = draft.stop_loops(helped=help.stops_loops)
     holds_calls = help.holds_calls and _may_hold_calls(request)
     # A server's tools may be meant that are not known yet. The request is converted again when they are.
-    choice = provisional_choice(request.tool_choice, box) if box.unlisted else request.tool_choice
+    choice = provisional_choice(request.tool_choice, box) if box.servers.unlisted else request.tool_choice
     offer = choice_to_offer(choice, box, dialect, definitions, holds_calls=holds_calls)
-    return offer_without(offer, withheld, box.own_names(offer.names)) if withheld else offer
+    return offer_without(offer, withheld, box.replaced_names(offer.names)) if withheld else offer
 
 
 def _may_hold_calls(request: CreateResponse) -> bool:
@@ -271,9 +266,9 @@ def _finder(offer: Offer, box: Toolbox) -> Callable[[], CallFinder | None]:
     schemas = {tool.function.name: tool.function.parameters for tool in offer.tools}
     offered = offer.only or tuple(schemas)
     # A call that may not be made is a call all the same: it is asked for again, and not shown as text.
-    names = {name: schemas.get(name) for name in (*offered, *box.own_names(offered), *offer.withheld)}
+    names = {name: schemas.get(name) for name in (*offered, *box.replaced_names(offered), *offer.withheld)}
     if say is not None:
-        return lambda: ConstrainedCall(offer.names, say=say, otherwise=SaidCalls(names, say))
+        return lambda: ConstrainedCall(offer.names, say=say, otherwise=AnswersByCall(names, say))
     return lambda: TextCalls(names) if names else None
 
 

@@ -26,7 +26,7 @@ from antiphon.core.prompt.turns import (
     Call,
     UserTurn,
 )
-from antiphon.core.toolbox.tools import AsCalled, Native
+from antiphon.core.toolbox.tools import AsCalled, ToolIdentity
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.chat import ChatMessage
 
@@ -44,7 +44,7 @@ SAYS_NOTHING = UserTurn([{"type": "text", "text": ""}])
 class ChatDraft:
     def __init__(
         self,
-        as_called: Callable[[Native, str], AsCalled],
+        as_called: Callable[[ToolIdentity, str], AsCalled],
         open_sealed: Callable[[str], str | None],
         read_document: ReadDocument,
         found_words: Callable[[list[Item]], str] = lambda tools: "",
@@ -113,7 +113,7 @@ class ChatDraft:
         if not self._assistant().add_text(text, thought=thought):
             self.notice(SAID_AGAIN)
 
-    def call(self, call_id: str, tool: Native, arguments: str) -> None:
+    def call(self, call_id: str, tool: ToolIdentity, arguments: str) -> None:
         called = self._as_called(tool, arguments)
         arguments = called.arguments
         call = Call(call_id, called.name, arguments, easy=called.easy)
@@ -130,7 +130,7 @@ class ChatDraft:
             turns = self._waiting[call_id] = []
         turns.append(turn)
 
-    def search(self, tool: Native, arguments: str) -> None:
+    def search(self, tool: ToolIdentity, arguments: str) -> None:
         """A search that the gateway ran."""
         call_id = self._search_id()
         self.call(call_id, tool, arguments)

@@ -55,8 +55,8 @@ from antiphon.core.protocols.responses.references import (
     whole_ids,
 )
 from antiphon.core.toolbox.built_in import ordered_outputs
-from antiphon.core.toolbox.tools import SERVER_SEARCH, AsCalled, Native
-from antiphon.core.toolbox.words import NOT_APPROVED, REASON
+from antiphon.core.toolbox.prompt_texts import NOT_APPROVED, REASON
+from antiphon.core.toolbox.tools import SERVER_SEARCH, AsCalled, ToolIdentity
 from antiphon.errors import InvalidRequest
 from antiphon.partial_json import arguments_to_text
 from antiphon.sealing import text_to_compacted
@@ -137,7 +137,7 @@ def reasoning_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 def function_call_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     call = convert(item, InputFunctionCall, where)
     arguments = call.arguments if isinstance(call.arguments, str) else arguments_to_text(call.arguments)
-    draft.call(call.call_id, Native("function", call.name, call.namespace), arguments)
+    draft.call(call.call_id, ToolIdentity("function", call.name, call.namespace), arguments)
 
 
 def needs_its_call(item: Item) -> bool:
@@ -164,7 +164,7 @@ def call_output_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 
 def custom_call_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     call = convert(item, InputCustomCall, where)
-    draft.call(call.call_id, Native("custom", call.name, call.namespace), _json({"input": call.input}))
+    draft.call(call.call_id, ToolIdentity("custom", call.name, call.namespace), _json({"input": call.input}))
 
 
 # ---- MCP ---------------------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def mcp_list_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 def mcp_call_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     """A call and its result in one item. One that did not come to an end has none."""
     call = convert(item, InputMcpCall, where)
-    draft.call(call.id, Native("mcp", call.name, call.server_label), arguments_to_text(call.arguments))
+    draft.call(call.id, ToolIdentity("mcp", call.name, call.server_label), arguments_to_text(call.arguments))
     text = error_to_text(call.error) if call.error else call.output
     if text is not None:
         draft.output(call.id, [{"type": "text", "text": text}], where)
@@ -195,7 +195,7 @@ def approval_response_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     request = draft.approval_requests.get(response.approval_request_id)
     if response.approve or request is None:
         return
-    native = Native("mcp", request["name"], request["server_label"])
+    native = ToolIdentity("mcp", request["name"], request["server_label"])
     draft.call(response.approval_request_id, native, request["arguments"])
     text = f"{NOT_APPROVED} {REASON.format(reason=response.reason)}" if response.reason else NOT_APPROVED
     draft.output(response.approval_request_id, [{"type": "text", "text": text}], where)
@@ -236,7 +236,7 @@ def call_as_function(kind: str, member: str, without: str = "") -> Converter:
         given = item.get(member) or {}
         if isinstance(given, dict):
             given = _json({name: value for name, value in given.items() if name != without and value not in (None, {})})
-        draft.call(call_id, Native(kind, kind), given if isinstance(given, str) else _json(given))
+        draft.call(call_id, ToolIdentity(kind, kind), given if isinstance(given, str) else _json(given))
 
     return to_chat
 
@@ -266,7 +266,7 @@ def web_search_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     name, arguments = called
     # Not the item's id, which it may get only when it is stored: the prompt stays the same.
     call_id = f"ws_{digest_of(_json([name, arguments]).encode()).hex()[:16]}"
-    draft.call(call_id, Native(WEB_SEARCH, name), _json(arguments))
+    draft.call(call_id, ToolIdentity(WEB_SEARCH, name), _json(arguments))
     draft.output(call_id, [{"type": "text", "text": _search_to_words(item)}], where)
 
 
@@ -288,7 +288,7 @@ def file_search_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
         return
     arguments = queries_to_arguments(queries)
     call_id = search_call_id(arguments)
-    draft.call(call_id, Native(FILE_SEARCH, FILE_SEARCH), arguments)
+    draft.call(call_id, ToolIdentity(FILE_SEARCH, FILE_SEARCH), arguments)
     draft.output(call_id, [{"type": "text", "text": _passages_to_words(item)}], where)
 
 
@@ -315,7 +315,7 @@ def code_interpreter_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
         note_to_chat(draft, item, where)
         return
     call_id = code_call_id(code)
-    draft.call(call_id, Native(CODE_INTERPRETER, PYTHON), code_to_arguments(code))
+    draft.call(call_id, ToolIdentity(CODE_INTERPRETER, PYTHON), code_to_arguments(code))
     draft.output(call_id, [{"type": "text", "text": _code_to_words(item)}], where)
 
 
@@ -335,7 +335,7 @@ def image_generation_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
         note_to_chat(draft, item, where)
         return
     call_id = image_call_id(prompt)
-    draft.call(call_id, Native(IMAGE_GENERATION, IMAGE_GENERATION), prompt_to_arguments(prompt))
+    draft.call(call_id, ToolIdentity(IMAGE_GENERATION, IMAGE_GENERATION), prompt_to_arguments(prompt))
     draft.output(call_id, [{"type": "text", "text": _image_to_words(item)}], where)
 
 
@@ -449,7 +449,7 @@ CONVERTERS: dict[str, Converter] = {
 
 def items_to_draft(
     items: Sequence[Item],
-    as_called: Callable[[Native, str], AsCalled],
+    as_called: Callable[[ToolIdentity, str], AsCalled],
     open_sealed: Callable[[str], str | None],
     *,
     documents: Documents,

@@ -21,7 +21,7 @@ from msgspec import Struct, field, structs
 
 from antiphon.core.prompt.turns import AssistantTurn, Call, UserTurn
 from antiphon.core.toolbox.choice import Offer
-from antiphon.core.toolbox.words import ALL_FAIL, FAILED_AGAIN, SAME_AGAIN
+from antiphon.core.toolbox.prompt_texts import ALL_FAIL, FAILED_AGAIN, SAME_AGAIN
 from antiphon.partial_json import canonical_arguments
 
 # After this many times a note asks the model to stop, and after this many its tool is withheld.

@@ -7,8 +7,7 @@ from antiphon.core.items.enforcement import Rejection
 from antiphon.core.items.item_state import ItemState
 from antiphon.core.items.reasoning import ReasoningState
 from antiphon.core.prompt.turns import AssistantTurn, Call, UserTurn
-from antiphon.core.toolbox.requirements import Requirements
-from antiphon.core.toolbox.words import (
+from antiphon.core.toolbox.prompt_texts import (
     ANSWER_AGAIN,
     BAD_ANSWER,
     BAD_CALL,
@@ -18,6 +17,7 @@ from antiphon.core.toolbox.words import (
     must_call,
     one_of,
 )
+from antiphon.core.toolbox.requirements import Requirements
 
 
 def states_to_turn(states: Iterable[ItemState]) -> AssistantTurn:
@@ -70,7 +70,7 @@ def _words_again(rejection: Rejection, requirements: Requirements) -> str:
 def _shown_name(call: CallState, requirements: Requirements) -> str:
     """The name by which the model knows what it may not call."""
     is_known = call.name in requirements.withheld or not requirements.withheld
-    return call.name if is_known else requirements.tools.shown_name(call.name, call.arguments)
+    return call.name if is_known else requirements.tools.box.name_in_history(call.name, call.arguments)
 
 
 def _user(words: str) -> UserTurn:

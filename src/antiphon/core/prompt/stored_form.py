@@ -12,7 +12,8 @@ from antiphon.core.prompt.input_items import (
 )
 from antiphon.core.protocols.responses.references import is_reference
 from antiphon.core.toolbox.mcp_servers import tools_without_secrets
-from antiphon.core.toolbox.tools import plain_call, tools_to_box
+from antiphon.core.toolbox.request_tools import tools_to_box
+from antiphon.core.toolbox.tools import plain_call
 from antiphon.errors import InvalidRequest
 from antiphon.partial_json import arguments_to_text
 

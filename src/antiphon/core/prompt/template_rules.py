@@ -15,11 +15,11 @@ from typing import Any
 from msgspec import UNSET, Struct, structs
 
 from antiphon.core.knowledge.dialect import Dialect
-from antiphon.core.toolbox.words import (
+from antiphon.core.toolbox.prompt_texts import (
     RESULT_BEGINS,
     RESULT_ENDS,
-    call_to_words,
-    result_to_words,
+    call_to_text,
+    result_to_text,
 )
 from antiphon.wire.chat import ChatMessage
 
@@ -149,7 +149,7 @@ def _with_calls_in_words(messages: Messages, dialect: Dialect) -> Messages:
     written: Messages = []
     for is_result, group in groupby(messages, key=lambda message: message.role == "tool"):
         if is_result:
-            written.append(ChatMessage(role="user", content="\n".join(result_to_words(str(each.content)) for each in group)))
+            written.append(ChatMessage(role="user", content="\n".join(result_to_text(str(each.content)) for each in group)))
         else:
             written += map(_call_in_words, group)
     return written
@@ -158,7 +158,7 @@ def _with_calls_in_words(messages: Messages, dialect: Dialect) -> Messages:
 def _call_in_words(message: ChatMessage) -> ChatMessage:
     if not message.tool_calls:
         return message
-    words = [call_to_words(call.function.name, call.function.arguments) for call in message.tool_calls]
+    words = [call_to_text(call.function.name, call.function.arguments) for call in message.tool_calls]
     texts = [message.content, *words] if message.content else words
     return structs.replace(message, content="\n\n".join(map(str, texts)), tool_calls=UNSET)
 

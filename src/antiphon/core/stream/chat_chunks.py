@@ -22,8 +22,12 @@ from antiphon.core.events.deltas import (
 )
 from antiphon.core.knowledge.failures import PARSE_ERROR, error_object_to_failure, failure_to_error
 from antiphon.core.protocols.responses.limits import is_deeper
+from antiphon.core.stream.fast_path import Continues
+from antiphon.core.stream.json_text import JsonText
+from antiphon.core.stream.reasoning_tags import TAGS
 from antiphon.core.stream.text_calls import CallFinder
-from antiphon.core.stream.think_tags import Continues, Start, ThinkTags
+from antiphon.core.stream.think_tags import ThinkTags
+from antiphon.core.stream.thought_start import Start
 from antiphon.errors import UNREADABLE, ApiError, EngineDisagrees, EngineError, EngineFailure
 from antiphon.wire import chat, responses
 
@@ -101,7 +105,7 @@ def _may_end_thought(delta: chat.DeltaChunk | None) -> bool:
     if delta is None:
         return False
     others = (delta.reasoning_content, delta.reasoning, delta.thinking, delta.refusal, delta.tool_calls, delta.function_call)
-    return any(others) or (bool(delta.content) and ">" in _plain_text(delta.content or ""))
+    return any(others) or (bool(delta.content) and TAGS.closings.may_end_in(_plain_text(delta.content or "")))
 
 
 def _is_bare_error(chunk: chat.Chunk) -> bool:
@@ -115,8 +119,8 @@ class ChunkReader:
     __slots__ = ("_annotations", "_finder", "_is_closed", "_logprobs", "_thinks", "failed", "has_logprobs", "tags")
 
     def __init__(self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None) -> None:
-        self.tags = ThinkTags(start)
         self._thinks = start is not Start.NEVER
+        self.tags = ThinkTags(start) if self._thinks else JsonText()
         self._finder = finder
         self._logprobs: list[responses.Logprob] = []
         # Some have come.
@@ -222,7 +226,7 @@ class ChunkReader:
         tags = self.tags
         pieces = tags.receive(text)
         if tags.dropped:
-            # Of the copy of a thought; those of what follows it in the same chunk are not told apart.
+            # Of the copy of a thought; those of what follows it in the same chunk cannot be separated.
             self._logprobs.clear()
             tags.dropped = False
         if self._finder is not None:
@@ -292,7 +296,7 @@ def _call_to_delta(index: int | None, id: str | None, function: chat.FunctionDel
     return CallDelta(index, id or None, function.name or None, arguments or "")
 
 
-# ---- What an engine's finish_reason means for the response -----------------------------------------------------------
+# ---- what a finish_reason means --------------------------------------------------------------------------------------
 
 
 class Ending(Struct, frozen=True):

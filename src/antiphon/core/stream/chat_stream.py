@@ -23,7 +23,7 @@ from antiphon.core.stream.chat_chunks import ChunkReader
 from antiphon.core.stream.fast_path import FRAME_END, Continuation
 from antiphon.core.stream.frames import FRAME_START, FrameReader
 from antiphon.core.stream.text_calls import CallFinder
-from antiphon.core.stream.think_tags import Start
+from antiphon.core.stream.thought_start import Start
 from antiphon.errors import ApiError
 
 DONE = b"[DONE]"

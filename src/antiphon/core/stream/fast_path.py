@@ -1,9 +1,11 @@
 """How the next read of a stream looks if it only continues the open part, and the event that it becomes then."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
+from antiphon.core.events.deltas import Delta
 from antiphon.core.events.numbering import Numbering
 from antiphon.core.events.plain_deltas import AnyEvent, FastPath, PlainDelta
 from antiphon.errors import UNREADABLE
@@ -15,6 +17,15 @@ FRAME_END = b"\n\n"
 Takes = Callable[[str], bool]
 
 _to_text = msgspec.json.Decoder(str).decode
+
+
+class Continues(NamedTuple):
+    """Pieces that are nothing but their text become deltas of this kind, if it takes them. They need not be received."""
+
+    kind: type[Delta]
+    takes: Takes | None = None
+    # None with this in it is taken. A call less for every delta than `takes`.
+    without: str | None = None
 
 
 class Continuation:

@@ -1,6 +1,6 @@
 """A thought that arrives twice, in two places of one stream: is the second a copy of the first?
 
-The pieces of both come in any order and however they are split, so either may be ahead of the other. White space around them
+The pieces of both come in any order and however they are split, so either may be longer for a while. White space around them
 does not count. Every character is compared once.
 """
 
@@ -32,19 +32,19 @@ class _Trimmed:
 class ThoughtCopy:
     """`first` and `second` take the pieces of the two. Those of the second are withheld as long as it may be a copy."""
 
-    __slots__ = ("_ahead", "_at", "_first", "_second", "_space", "_withheld", "differs", "is_ahead", "is_blank")
+    __slots__ = ("_at", "_first", "_second", "_space", "_unmatched", "_withheld", "differs", "is_blank", "second_has_more")
 
     def __init__(self, thought: str, *, withheld: str = "") -> None:
         """`thought`: what has come of the first. `withheld`: what precedes the second, and is no part of it."""
         self._first = _Trimmed()
         self._second = _Trimmed()
         # What one has more than the other, and the place in the first of these pieces up to which it was compared.
-        self._ahead: deque[str] = deque()
+        self._unmatched: deque[str] = deque()
         self._at = 0
         self._withheld = [withheld]
         self._space: list[str] = []
-        # The second is the one that has more.
-        self.is_ahead = False
+        # What is not matched belongs to the second.
+        self.second_has_more = False
         self.is_blank = True
         self.differs = False
         self.first(thought)
@@ -52,7 +52,7 @@ class ThoughtCopy:
     @property
     def is_whole(self) -> bool:
         """The second has all that the first has, and no more."""
-        return not self.differs and not self._ahead
+        return not self.differs and not self._unmatched
 
     @property
     def withheld(self) -> str:
@@ -66,7 +66,7 @@ class ThoughtCopy:
     @property
     def surplus(self) -> str:
         """What the second has more than the first."""
-        return "".join(self._ahead)[self._at :] if self.is_ahead and not self.differs else ""
+        return "".join(self._unmatched)[self._at :] if self.second_has_more and not self.differs else ""
 
     def first(self, piece: str) -> None:
         self._compare(self._first.add(piece), second=False)
@@ -87,8 +87,8 @@ class ThoughtCopy:
 
     def _compare(self, text: str, *, second: bool) -> None:
         at = 0
-        while at < len(text) and self._ahead and self.is_ahead is not second:
-            other = self._ahead[0]
+        while at < len(text) and self._unmatched and self.second_has_more is not second:
+            other = self._unmatched[0]
             size = min(len(other) - self._at, len(text) - at)
             if other[self._at : self._at + size] != text[at : at + size]:
                 self.differs = True
@@ -96,10 +96,10 @@ class ThoughtCopy:
             at += size
             self._at += size
             if self._at == len(other):
-                self._ahead.popleft()
+                self._unmatched.popleft()
                 self._at = 0
         if at < len(text):
-            self.is_ahead = second
-            self._ahead.append(text[at:])
-        elif not self._ahead:
-            self.is_ahead = False
+            self.second_has_more = second
+            self._unmatched.append(text[at:])
+        elif not self._unmatched:
+            self.second_has_more = False

@@ -1,4 +1,4 @@
-"""The tools that come without a definition: their descriptions for the model."""
+"""The tools that come without a definition: what the model reads of each, and what its calls become."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -79,7 +79,7 @@ CALLS: dict[str, Parameters] = {
 }
 
 
-# ---- What a built-in tool is called with, from what the model wrote: the members that the API has, each of its type ----
+# ---- the calls of clients, from what a model wrote -------------------------------------------------------------------
 # A model may leave members out, invent some, or write a command as a string. Clients read these objects by fixed types, so
 # whatever is written becomes an object of that type; the tool reports what is wrong with it.
 

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from antiphon.core.knowledge.help import Help
-from antiphon.core.toolbox.tools import DEFINITIONS, Define, Toolbox
+from antiphon.core.toolbox.definitions import DEFINITIONS, Define
+from antiphon.core.toolbox.toolbox import Toolbox
 
 Tool = dict[str, Any]
 

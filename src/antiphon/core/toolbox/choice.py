@@ -1,4 +1,4 @@
-"""Deferred tools in a `tool_choice`: which of them it names, and which of them a search may find."""
+"""`tool_choice`: what the model may call and what it must, as an offer that the engine can enforce."""
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -12,30 +12,26 @@ from antiphon.core.checks.schema_support import is_enforced
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.protocols.responses.read import convert
 from antiphon.core.toolbox.deferred import DeferredTool
-from antiphon.core.toolbox.echo import flat
-from antiphon.core.toolbox.tools import (
-    CLIENT_SEARCH,
-    DEFINITIONS,
-    HOSTED_KINDS,
-    INNER,
-    RUN_HERE,
-    SERVER_SEARCH,
-    Define,
-    Native,
-    Toolbox,
-)
+from antiphon.core.toolbox.definitions import DEFINITIONS, INNER, Define
+from antiphon.core.toolbox.response_tools import flat
+from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.core.toolbox.tools import CLIENT_SEARCH, HOSTED_KINDS, RUN_HERE, SERVER_SEARCH, ToolIdentity
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.chat import ChatFunction, ChatTool
 
 Choice = dict[str, Any]
+K = TypeVar("K")
+
+# ---- deferred tools in a choice --------------------------------------------------------------------------------------
 
 
 def deferred_keys(box: Toolbox) -> frozenset[Hashable]:
     """The keys of all choices that name deferred tools: one of them, a namespace, or a server."""
-    return frozenset(key for native in box.searchable for key in _keys(native))
+    return frozenset(key for identity in box.deferred.tools for key in _keys(identity))
 
 
 def choice_key(choice: Choice) -> Hashable:
+    """What a choice names, in a form that can be looked up."""
     given = flat({"type": "function", **choice})
     if given["type"] == "namespace":
         return "namespace", str(given.get("name"))
@@ -44,26 +40,27 @@ def choice_key(choice: Choice) -> Hashable:
     return given["type"], str(given.get("name")), _text(given.get("namespace"))
 
 
-def allowed_deferred(choice: str | Choice | None, box: Toolbox) -> Mapping[Native, DeferredTool]:
+def allowed_deferred(choice: str | Choice | None, box: Toolbox) -> Mapping[ToolIdentity, DeferredTool]:
     """Those that may be called once they are found."""
     if not isinstance(choice, dict) or choice.get("type") != "allowed_tools":
-        return box.searchable
+        return box.deferred.tools
     allowed = set(map(choice_key, choice["tools"]))
-    return {native: tool for native, tool in box.searchable.items() if not allowed.isdisjoint(_keys(native))}
+    return {identity: tool for identity, tool in box.deferred.tools.items() if not allowed.isdisjoint(_keys(identity))}
 
 
-def _keys(native: Native) -> Iterable[Hashable]:
+def _keys(identity: ToolIdentity) -> Iterable[Hashable]:
     """The ways to name it. A choice may leave the namespace of a tool out, or name all that a namespace or server has."""
-    if native.kind == "mcp":
-        return ("mcp", native.namespace, native.name), ("mcp", native.namespace, None)
-    return (native.kind, native.name, native.namespace), (native.kind, native.name, None), ("namespace", native.namespace)
+    if identity.kind == "mcp":
+        return ("mcp", identity.namespace, identity.name), ("mcp", identity.namespace, None)
+    kind, name, namespace = identity.kind, identity.name, identity.namespace
+    return (kind, name, namespace), (kind, name, None), ("namespace", namespace)
 
 
 def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-# ---- Tools as one engine gets them: constrained where that costs nothing, and with the descriptions of their namespaces ----
+# ---- tools as one engine gets them -----------------------------------------------------------------------------------
 
 
 def tools_as_sent(tools: Sequence[ChatTool], box: Toolbox, *, constrains: bool) -> list[ChatTool]:
@@ -82,21 +79,20 @@ def _as_sent(function: ChatFunction, box: Toolbox, words: str, constrains: bool)
 
 def _may_be_constrained(function: ChatFunction, box: Toolbox) -> bool:
     """Unless the client says otherwise, arguments follow their schema if the engine enforces it, and are not checked."""
-    return box.natives[function.name] not in box.unconstrained and is_enforced(function.parameters)
+    return box.offered.identities[function.name] not in box.offered.unconstrained and is_enforced(function.parameters)
 
 
 def _namespace_words(tools: Iterable[ChatTool], box: Toolbox) -> Iterable[tuple[str, str]]:
     """The first function of a namespace has its description, once for all: every further copy would only cost tokens."""
     seen: set[str] = set()
     for tool in tools:
-        namespace = box.natives[tool.function.name].namespace
-        if namespace in box.namespaces and namespace not in seen:
+        namespace = box.offered.identities[tool.function.name].namespace
+        if namespace in box.offered.namespaces and namespace not in seen:
             seen.add(namespace)
-            yield tool.function.name, f"About all tools of {namespace}: {box.namespaces[namespace]}"
+            yield tool.function.name, f"About all tools of {namespace}: {box.offered.namespaces[namespace]}"
 
 
-# ---- What the model may call, and what it must: `tool_choice` in all its forms, in a way that the engine can enforce ----
-K = TypeVar("K")
+# ---- the offer -------------------------------------------------------------------------------------------------------
 
 
 class AllowedTools(Struct):
@@ -148,13 +144,13 @@ def choice_to_offer(
 ) -> Offer:
     """`definitions`: the types of tool that there are here, those that the gateway runs among them. `holds_calls`: an answer
     that may be a call is constrained to the form of one."""
-    if not box.functions and choice in (None, "auto"):
+    if not box.offered.functions and choice in (None, "auto"):
         return NO_OFFER
     offer = _offer(choice, Choosable(box, dialect, definitions))
     if not offer.tools:
         return offer
     if holds_calls and not offer.must_call and constrains(dialect):
-        offer = _held(offer, box, dialect)
+        offer = _constrained(offer, box, dialect)
     return structs.replace(
         offer, tools=tools_as_sent(offer.tools, box, constrains=dialect.constrains_calls and not offer.in_words)
     )
@@ -171,11 +167,11 @@ class Choosable:
     @cached_property
     def by_name(self) -> Mapping[tuple[str, str], list[str]]:
         """The functions by the kind and the name of their tool, whatever its namespace is."""
-        return _grouped(((native.kind, native.name), known) for native, known in self.box.names.items())
+        return _grouped(((identity.kind, identity.name), known) for identity, known in self.box.offered.names.items())
 
     @cached_property
     def by_namespace(self) -> Mapping[str | None, list[str]]:
-        return _grouped((native.namespace, known) for native, known in self.box.names.items())
+        return _grouped((identity.namespace, known) for identity, known in self.box.offered.names.items())
 
     @cached_property
     def _deferred(self) -> Collection[Hashable]:
@@ -205,8 +201,8 @@ def _offer(choice: str | Choice | None, among: Choosable) -> Offer:
     if choice == "none":
         return Offer([], only=())
     if choice == "required":
-        return _required(list(box.functions), among)
-    return _auto(list(box.functions.values()), dialect)
+        return _required(list(box.offered.functions), among)
+    return _auto(list(box.offered.functions.values()), dialect)
 
 
 def _auto(tools: list[ChatTool], dialect: Dialect, only: tuple[str, ...] | None = None) -> Offer:
@@ -219,11 +215,11 @@ def _auto(tools: list[ChatTool], dialect: Dialect, only: tuple[str, ...] | None 
 def _required(names: list[str], among: Choosable) -> Offer:
     box, dialect = among.box, among.dialect
     if not names:
-        if not box.functions and not box.left_out:
+        if not box.offered.functions and not box.left_out:
             raise _invalid("tool_choice", "a call is required, but there are no `tools`")
         raise among.not_here("a tool, but none of those that may be called runs here")
     if dialect.enforces_required and dialect.shows_tools:
-        return Offer([box.functions[name] for name in names], "required", tuple(names), must_call=True)
+        return Offer([box.offered.functions[name] for name in names], "required", tuple(names), must_call=True)
     return _required_call(names, box, dialect)
 
 
@@ -231,19 +227,19 @@ def _required_call(names: list[str], box: Toolbox, dialect: Dialect) -> Offer:
     """A required call that the engine does not enforce. If its answer is constrained, all tools stay in the prompt, and in its
     prefix cache."""
     if constrains(dialect):
-        shown = _auto(list(box.functions.values()), dialect, tuple(names))
+        shown = _auto(list(box.offered.functions.values()), dialect, tuple(names))
         in_words = shown.in_words or not _shows_tools_too(dialect)
         return structs.replace(shown, must_call=True, constrained=True, in_words=in_words)
     # The engine may support the word after all, and the model may follow the prompt.
-    tools, in_words = [box.functions[name] for name in names], not dialect.shows_tools
+    tools, in_words = [box.offered.functions[name] for name in names], not dialect.shows_tools
     return Offer(tools, "required", tuple(names), must_call=True, prompted=True, in_words=in_words)
 
 
-def _held(offer: Offer, box: Toolbox, dialect: Dialect) -> Offer:
+def _constrained(offer: Offer, box: Toolbox, dialect: Dialect) -> Offer:
     """A call, or an answer in words, which is a call as well."""
     # An engine that reads calls would pass on those of our own function.
     in_words = offer.in_words or dialect.calls_when_constrained or not _shows_tools_too(dialect)
-    return structs.replace(offer, constrained=True, say=say_function(box.functions), in_words=in_words)
+    return structs.replace(offer, constrained=True, say=say_function(box.offered.functions), in_words=in_words)
 
 
 def _shows_tools_too(dialect: Dialect) -> bool:
@@ -262,7 +258,7 @@ def named_choice(choice: Choice, among: Choosable) -> Offer:
         name = "" if meant.name == meant.kind else f" {meant.name}"
         raise among.not_here(f"{kind}{name}, which does not run here")
     # Of a tool with several functions, the one that has its name is where to begin.
-    names = box.functions_of(meant) if meant in box.names else _engine_names(choice, among, "tool_choice")
+    names = box.functions_of(meant) if meant in box.offered.names else _engine_names(choice, among, "tool_choice")
     if not names:
         problem = f"{quoted(meant.name)} has defer_loading, so the model has to find it first. Require tool_search instead"
         raise _invalid("tool_choice", problem)
@@ -270,7 +266,7 @@ def named_choice(choice: Choice, among: Choosable) -> Offer:
         return _required(names, among)
     if dialect.enforces_named and dialect.shows_tools:
         named = {"type": "function", "function": {"name": names[0]}}
-        return Offer(list(box.functions.values()), named, (names[0],), must_call=True)
+        return Offer(list(box.offered.functions.values()), named, (names[0],), must_call=True)
     return _required_call(names, box, dialect)
 
 
@@ -280,7 +276,7 @@ def allowed_choice(choice: Choice, among: Choosable) -> Offer:
     if allowed.mode not in ("auto", "required"):
         raise _invalid("tool_choice.mode", f"{allowed.mode!r} must be one of: auto, required")
     # Each once: a namespace may have many tools.
-    entries: dict[tuple[Native, str], tuple[str, Choice]] = {}
+    entries: dict[tuple[ToolIdentity, str], tuple[str, Choice]] = {}
     for at, entry in enumerate(allowed.tools):
         where = f"tool_choice.tools[{at}]"
         entries.setdefault((_meant(_checked(entry, where)), str(entry.get("name"))), (where, entry))
@@ -291,12 +287,12 @@ def allowed_choice(choice: Choice, among: Choosable) -> Offer:
         if tool not in box.left_out
         for name in _engine_names(entry, among, where)
     }
-    if SERVER_SEARCH in box.names and any(among.defers(entry) for _, entry in entries.values()):
-        meant.add(box.names[SERVER_SEARCH])
-    names = [name for name in box.functions if name in meant]
+    if SERVER_SEARCH in box.offered.names and any(among.defers(entry) for _, entry in entries.values()):
+        meant.add(box.offered.names[SERVER_SEARCH])
+    names = [name for name in box.offered.functions if name in meant]
     if allowed.mode == "required":
         return _required(names, among)
-    return _auto([box.functions[name] for name in names], among.dialect, tuple(names))
+    return _auto([box.offered.functions[name] for name in names], among.dialect, tuple(names))
 
 
 def _checked(entry: Choice, where: str) -> Choice:
@@ -305,13 +301,13 @@ def _checked(entry: Choice, where: str) -> Choice:
     return entry
 
 
-def _meant(choice: Choice) -> Native:
+def _meant(choice: Choice) -> ToolIdentity:
     """The tool that a choice names, as it would be known if it is offered."""
     given = flat({"type": "function", **choice})
     kind: str = HOSTED_KINDS.get(given["type"]) or given["type"]
     name = given.get("server_label") or given.get("name") or kind
     namespace = given.get("namespace")
-    return Native(kind, str(name), None if namespace is None else str(namespace))
+    return ToolIdentity(kind, str(name), None if namespace is None else str(namespace))
 
 
 def _engine_names(choice: Choice, among: Choosable, where: str) -> list[str]:
@@ -319,8 +315,8 @@ def _engine_names(choice: Choice, among: Choosable, where: str) -> list[str]:
     a tool that is still deferred."""
     box, meant = among.box, _meant(choice)
     here = RUN_HERE.get(meant)
-    meant = here if here in box.names else meant
-    if meant in box.names and (meant.kind in DEFINITIONS or meant == here):
+    meant = here if here in box.offered.names else meant
+    if meant in box.offered.names and (meant.kind in DEFINITIONS or meant == here):
         return box.functions_of(meant)
     if meant.kind == "namespace":
         names = among.by_namespace.get(meant.name, [])
@@ -333,8 +329,8 @@ def _engine_names(choice: Choice, among: Choosable, where: str) -> list[str]:
         label = _server_label(choice, where) if meant.kind == "mcp" else label
         names = [
             known
-            for native, known in box.names.items()
-            if native.kind == meant.kind and label in (None, native.namespace) and name in (None, native.name)
+            for identity, known in box.offered.names.items()
+            if identity.kind == meant.kind and label in (None, identity.namespace) and name in (None, identity.name)
         ]
     if not names and not among.defers(choice):
         inner = f"{quoted(choice['name'])} of " if meant.kind == "mcp" and choice.get("name") else ""
@@ -362,7 +358,7 @@ def provisional_choice(choice: str | Choice | None, box: Toolbox) -> str | Choic
     kind = choice.get("type") if isinstance(choice, dict) else choice
     if kind not in ("required", "mcp", "allowed_tools"):
         return choice
-    if isinstance(choice, dict) and kind == "mcp" and (label := _server_label(choice, "tool_choice")) not in box.servers:
+    if isinstance(choice, dict) and kind == "mcp" and (label := _server_label(choice, "tool_choice")) not in box.servers.places:
         raise _invalid("tool_choice", f"{quoted(label)} is not among the tools")
     return "auto"
 
@@ -380,7 +376,7 @@ def relaxed_choice(choice: str | Choice | None) -> str | Choice | None:
     return choice if choice == "none" else "auto"
 
 
-def choice_to_echo(choice: str | Choice | None) -> str | Choice:
+def choice_to_response(choice: str | Choice | None) -> str | Choice:
     if choice is None:
         return "auto"
     if not isinstance(choice, dict):

@@ -1,14 +1,13 @@
-"""Tools with `defer_loading`: which they are, beside a search that the gateway runs."""
+"""Tools with `defer_loading`: beside a search that the gateway runs, the model sees them once the search has found them."""
 
-from collections.abc import Container, Iterable, Sequence
-from typing import Any
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from antiphon.core.toolbox.echo import flat
+from antiphon.core.toolbox.response_tools import flat
+from antiphon.core.toolbox.tools import Tool, ToolIdentity
 from antiphon.wire.chat import ChatFunction
-
-Tool = dict[str, Any]
 
 # The types of tools that can be deferred. A namespace is deferred if all of its tools are.
 DEFERRABLE = frozenset({"function", "custom", "mcp"})
@@ -22,6 +21,33 @@ class DeferredTool(Struct, frozen=True):
     definition: Tool
     group: Tool | None
     where: str
+
+
+class DeferredTools(Struct):
+    """The deferred tools of a request, those included that a search has found."""
+
+    # The gateway runs a search. Without one, no tool is deferred.
+    searched: bool = False
+    tools: dict[ToolIdentity, DeferredTool] = field(default_factory=dict)
+    # The names that they have once they are found. No other tool gets one of these.
+    names: set[str] = field(default_factory=set)
+    # The definition that is being read, if its tools are deferred, and its namespace.
+    source: tuple[Tool, Tool | None] | None = None
+
+    @contextmanager
+    def reading(self, definition: Tool, group: Tool | None = None) -> Iterator[None]:
+        """The tools that are added meanwhile are deferred. They come from this definition, and this namespace."""
+        self.source = (definition, group)
+        try:
+            yield
+        finally:
+            self.source = None
+
+    def add(self, identity: ToolIdentity, function: ChatFunction, where: str) -> None:
+        """Adds a tool of the definition that is being read."""
+        assert self.source is not None
+        self.tools[identity] = DeferredTool(function, *self.source, where)
+        self.names.add(function.name)
 
 
 def searches_here(tools: Sequence[Tool], kinds: Container[str]) -> bool:

@@ -1,15 +1,16 @@
-"""An easy function that a small model is offered in place of a client's tool, or of a part of it.
+"""Easy functions, which a small model is offered in place of a client's tool, or of a part of it.
 
 Every tool of a client is a function to the engine already. An easy function translates between its own arguments and those of
 that function, so it need not know what the client's calls look like.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct, field
 
+from antiphon.core.toolbox.tools import ToolIdentity
 from antiphon.errors import UNREADABLE
 
 Members = dict[str, Any]
@@ -27,32 +28,33 @@ class EasyFunction(Struct, frozen=True):
     # What its calls must follow. It is wider than the parameters: a small model writes a text as a list of lines.
     accepts: Members
     # Its arguments → those of the client's tool, and back. None: they cannot be expressed.
-    to_native: Callable[[Members], Members | None]
-    from_native: Callable[[Members], Members | None]
+    to_tool: Callable[[Members], Members | None]
+    from_tool: Callable[[Members], Members | None]
     # Arguments of the client's tool that the model need not think of.
     filled: Mapping[str, Any] = field(default_factory=dict)
     # Arguments of the client's tool that carry this text, for a tool that takes text; and the member that it is in.
     carrier: Mapping[str, str] = field(default_factory=dict)
     carried_in: str = ""
 
-    def native_arguments(self, written: str) -> str:
-        """A call that cannot be translated is passed on as it was written: the client's tool reports the error."""
+    def tool_arguments(self, written: str) -> str:
+        """The arguments of the client's tool. A call that cannot be translated is passed on as it was written: the client's
+        tool reports the error."""
         members = _object(written)
-        native = self.to_native(members) if members is not None else None
-        if native is not None:
-            return _encode({**self.filled, **native})
+        translated = self.to_tool(members) if members is not None else None
+        if translated is not None:
+            return _encode({**self.filled, **translated})
         return _encode({**self.carrier, self.carried_in: f"{self.name}({written})"}) if self.carried_in else written
 
-    def own_arguments(self, native: str) -> str | None:
-        """None: this function does not express such a call."""
-        members = _object(native)
+    def easy_arguments(self, arguments: str) -> str | None:
+        """The arguments of this function, by those of the client's tool. None: it does not express such a call."""
+        members = _object(arguments)
         if members is None:
             return None
         if (written := self._carried(members)) is not None:
             return written
         rest = {name: value for name, value in members.items() if name not in self.filled or value != self.filled[name]}
-        own = self.from_native(rest)
-        return None if own is None else _encode(own)
+        easy = self.from_tool(rest)
+        return None if easy is None else _encode(easy)
 
     def _carried(self, members: Members) -> str | None:
         """What was written in a call that could not be translated."""
@@ -61,6 +63,25 @@ class EasyFunction(Struct, frozen=True):
         if not isinstance(text, str) or not text.startswith(opening) or not text.endswith(")"):
             return None
         return text[len(opening) : -1]
+
+
+class EasyFunctions(Struct):
+    """The easy functions that replace tools of a request."""
+
+    functions: dict[str, EasyFunction] = field(default_factory=dict)
+    # Their names, by the tool that they replace.
+    names: dict[ToolIdentity, tuple[str, ...]] = field(default_factory=dict)
+
+    def add(self, identity: ToolIdentity, functions: Sequence[EasyFunction]) -> None:
+        self.functions.update((each.name, each) for each in functions)
+        self.names[identity] = tuple(each.name for each in functions)
+
+    def express(self, identity: ToolIdentity, arguments: str) -> tuple[str, str] | None:
+        """A call of the tool as one of an easy function, by its name and arguments. None: no function expresses it."""
+        for name in self.names.get(identity, ()):
+            if (easy := self.functions[name].easy_arguments(arguments)) is not None:
+                return name, easy
+        return None
 
 
 def _object(text: str) -> Members | None:

@@ -1,8 +1,8 @@
-"""The `mcp` tools of a request: servers, the tools that they offer or approve, and the secrets that only a server may see."""
+"""The MCP servers of a request: their definitions, the tools that they offer, and the secrets that only a server may see."""
 
 import re
-from collections.abc import Collection, Iterator
-from typing import Any, Literal
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -86,6 +86,29 @@ class McpDefinition(Struct):
         return rule.never is None or rule.never.is_empty or not rule.never.matches(tool)
 
 
+class KnownLists(Protocol):
+    """The tools of MCP servers, as far as they are known."""
+
+    def tools_of(self, label: str, *, attached: bool = False, named: Collection[str] = ()) -> Sequence[McpTool] | None: ...
+
+
+class McpServers(Struct):
+    """The MCP servers of a request, by their labels."""
+
+    # The servers that the labels mean: calls go there.
+    definitions: dict[str, McpDefinition] = field(default_factory=dict)
+    # Where each was defined.
+    places: dict[str, str] = field(default_factory=dict)
+    # Those whose tools have to be listed before they can be offered.
+    unlisted: list[McpServer] = field(default_factory=list)
+    # What is known of their tools. A server that is not among them has to be asked first.
+    lists: KnownLists | None = None
+
+    def add(self, given: McpDefinition, where: str) -> None:
+        self.definitions[given.server_label] = given
+        self.places[given.server_label] = where
+
+
 # The annotation that OpenAI's lists have; servers write "readOnlyHint".
 READ_ONLY = "read_only"
 
@@ -104,6 +127,8 @@ def _hint(tool: McpTool, name: str) -> bool:
 
 
 Tool = dict[str, Any]
+
+# ---- secrets ---------------------------------------------------------------------------------------------------------
 
 REDACTED = "<redacted>"
 SECRETS = ("authorization", "headers", "server_url")
@@ -196,7 +221,7 @@ def _redact(found: re.Match[bytes]) -> bytes:
     return found[1] + b'"' + REDACTED.encode() + b'"' if found[1] is not None else found[2] + b"{}"
 
 
-# ---- MCP servers as an exchange names them, and what their lists say -------------------------------------------------
+# ---- lists of tools --------------------------------------------------------------------------------------------------
 
 
 class McpListError(Struct, frozen=True):

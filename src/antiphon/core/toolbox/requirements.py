@@ -1,8 +1,7 @@
 """What a request requires of an answer: which tools it may call and which it must, and the checks that its texts must pass."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -13,7 +12,7 @@ from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.protocols.responses.item_paths import is_stored
 from antiphon.core.toolbox.built_in import CALLS, UNCHECKED
 from antiphon.core.toolbox.choice import Offer
-from antiphon.core.toolbox.tools import NO_TOOLS, Native, Toolbox
+from antiphon.core.toolbox.toolbox import NO_TOOLS, Toolbox
 from antiphon.partial_json import is_json_object, missing_end
 from antiphon.wire.responses import CreateResponse, TextFormat
 
@@ -33,37 +32,39 @@ class Check(Protocol):
     def work(self, text: str) -> CheckWork: ...
 
 
-class Tools(NamedTuple):
-    """What is known of the offered tools, by the names that the engine sees."""
+NO_NAMES: frozenset[str] = frozenset()
 
-    native_of: Callable[[str], Native]
-    check_of: Callable[[str], Check | None]
-    # The arguments of the client's tool, by those of an easy function. None: the function is not one.
-    native_arguments: Callable[[str, str], str | None] = lambda name, arguments: None
-    # The name by which the history will show a call.
-    shown_name: Callable[[str, str], str] = lambda name, arguments: name
-    # The functions by which the model can make a call that it made by this name.
-    offered_as: Callable[[str], Sequence[str]] = lambda name: (name,)
-    # The kind of tool that the calls of a tool look like.
-    form_of: Callable[[Native], str] = lambda native: native.kind
+
+class CheckedTools(Struct, frozen=True):
+    """The tools of an answer, and the checks of their calls."""
+
+    box: Toolbox
+    # By the names of functions.
+    checks: Mapping[str, Check] = {}
     # Only the arguments of a call by one of these names show whether it may be made: it is not shown before they are whole.
-    judged_whole: Collection[str] = ()
-    # There is such a tool. Where the gateway runs none, a call of an unknown one is the client's to judge.
-    is_known: Callable[[str], bool] = lambda name: True
+    judged_whole: frozenset[str] = NO_NAMES
+
+    def check_of(self, name: str) -> Check | None:
+        """The check of a call by this name, or by another name of the same tool."""
+        checks, box = self.checks, self.box
+        return (checks.get(name) or checks.get(box.name_of(box.identity_of(name)))) if checks else None
 
 
-PLAIN_FUNCTIONS = Tools(lambda name: Native("function", name), lambda name: None)
+# Most requests have no tools, and share this.
+WITHOUT_TOOLS = CheckedTools(NO_TOOLS)
 
 
 class Requirements(Struct, frozen=True):
-    tools: Tools = PLAIN_FUNCTIONS
+    """What one answer may call and must call, and what its texts must satisfy."""
+
+    tools: CheckedTools = WITHOUT_TOOLS
     # The check of an answer in words, where it has to be JSON.
     answer: Check | None = None
     # One of the tools must be called; only these may be.
     must_call: bool = False
     only: frozenset[str] | None = None
     # The own names of tools that are offered as some of these: a call by its tool's own name is understood.
-    own_names: frozenset[str] = frozenset()
+    replaced_names: frozenset[str] = NO_NAMES
     # Those that may not be called now because the model is in a loop, and why.
     withheld: Mapping[str, str] = {}
     # Calls are dropped, with a notice: all of them, or all but one of an answer unless calls may be parallel.
@@ -78,24 +79,30 @@ class Requirements(Struct, frozen=True):
 
     def reason_against(self, name: str, arguments: str) -> str | None:
         """Why this call may not be made now. Another name for a call that is withheld does not make it another call."""
-        return self.withheld.get(name) or self.withheld.get(self.tools.shown_name(name, arguments))
+        return self.withheld.get(name) or self.withheld.get(self.tools.box.name_in_history(name, arguments))
 
     def offered_as(self, name: str, arguments: str) -> list[str]:
         """The functions by which a call that was made by this name may be made now; none if it may not be made."""
         if not self.allows(name) or self.reason_against(name, arguments) is not None:
             return []
         return [
-            each for each in self.tools.offered_as(name) if each not in self.withheld and (not self.only or each in self.only)
+            each
+            for each in self.tools.box.offered_as(name)
+            if each not in self.withheld and (not self.only or each in self.only)
         ]
 
+    def knows(self, name: str) -> bool:
+        """There is such a tool. Where the gateway runs none, a call of an unknown one is the client's to judge."""
+        return not self.hosted or self.tools.box.knows(name)
+
     def allows(self, name: str) -> bool:
-        return self.only is None or name in self.only or name in self.own_names
+        return self.only is None or name in self.only or name in self.replaced_names
 
 
 NO_REQUIREMENTS = Requirements()
 
 
-# ---- What an answer must satisfy: by its tools, the choice among them, and its format --------------------------------
+# ---- checks ----------------------------------------------------------------------------------------------------------
 
 
 class SchemaCheck(Struct, frozen=True):
@@ -174,11 +181,13 @@ def offer_to_requirements(
     hosted: Sequence[str] = ()
     tools = WITHOUT_TOOLS
     if box is not NO_TOOLS:
-        hosted = [name for name, native in box.natives.items() if native.kind in hosted_kinds]
+        hosted = [name for name, identity in box.offered.identities.items() if identity.kind in hosted_kinds]
         _check_calls(offer, box, dialect, checks)
         _check_hosted(hosted, offer, box, dialect, checks)
         _check_inputs(box, checks, check_grammars=check_grammars)
-        tools = _tools(box, offer, checks.calls, has_hosted=bool(hosted))
+        # A call by the own name of a tool is one of its functions by another name: perhaps of one that may not be called.
+        judged_whole = frozenset(box.replaced_names(offer.withheld)) if offer.withheld else NO_NAMES
+        tools = CheckedTools(box, checks.calls, judged_whole)
     # An answer that must be a call has no format.
     if request.text is not None and not compacts and not offer.must_call:
         _check_answer(request, offer, dialect, checks)
@@ -187,7 +196,7 @@ def offer_to_requirements(
         answer=checks.answer,
         must_call=offer.must_call,
         only=frozenset(offer.only) if offer.only else None,
-        own_names=frozenset(box.own_names(offer.only)) if offer.only else NO_NAMES,
+        replaced_names=frozenset(box.replaced_names(offer.only)) if offer.only else NO_NAMES,
         withheld=offer.withheld,
         may_call=not compacts and (offer.only != () or bool(offer.withheld)),
         parallel=request.parallel_tool_calls is not False,
@@ -197,55 +206,22 @@ def offer_to_requirements(
     )
 
 
-def _tools(box: Toolbox, offer: Offer, checks: Mapping[str, Check], *, has_hosted: bool) -> Tools:
-    return Tools(
-        box.native_of,
-        partial(_check_of, box=box, checks=checks),
-        box.native_arguments,
-        box.shown_name,
-        box.offered_as,
-        # A call by the own name of a tool is one of its functions by another name: perhaps of one that may not be called.
-        judged_whole=frozenset(box.own_names(offer.withheld)) if offer.withheld else NO_NAMES,
-        is_known=box.knows if has_hosted else _is_known,
-        form_of=box.form_of,
-    )
-
-
-def _is_known(name: str) -> bool:
-    return True
-
-
-def _no_check(name: str) -> None:
-    return None
-
-
-NO_NAMES: frozenset[str] = frozenset()
-# Most requests have no tools, and share this.
-WITHOUT_TOOLS = Tools(
-    NO_TOOLS.native_of, _no_check, NO_TOOLS.native_arguments, NO_TOOLS.shown_name, NO_TOOLS.offered_as, NO_TOOLS.form_of
-)
-
-
-def _check_of(name: str, box: Toolbox, checks: Mapping[str, Check]) -> Check | None:
-    return checks.get(name) or checks.get(box.name_of(box.native_of(name)))
-
-
 def _check_calls(offer: Offer, box: Toolbox, dialect: Dialect, checks: Checks) -> None:
     """The arguments of a strict function always follow its schema. Others are emitted as they come, whatever they are, except
     for those of built-in tools and easy functions, which are never emitted before they are whole."""
-    for name, native in box.natives.items():
-        schema = box.easy[name].accepts if name in box.easy else CALLS.get(native.kind)
+    for name, identity in box.offered.identities.items():
+        schema = box.easy.functions[name].accepts if name in box.easy.functions else CALLS.get(identity.kind)
         if schema is not None:
             # One that does not fit is asked for once more. What is wrong then, its tool will report.
             checks.calls[name] = SchemaCheck(msgspec.json.encode(schema), buffered=True, binding=False)
     _check_deferred(box, checks)
-    for name, tool in box.functions.items():
+    for name, tool in box.offered.functions.items():
         if not tool.function.strict:
             continue
         required = offer.must_call and offer.only is not None and name in offer.only
         schema = tool.function.parameters or ANY_OBJECT
         notice = f"the schema of tool {name} cannot be read: its calls are not checked"
-        place = box.places[name]
+        place = box.offered.places[name]
         definition = Definition(msgspec.json.encode(schema), f"{place}.parameters", not is_stored(place), notice)
         if checks.readable(definition):
             constrained = dialect.constrains_calls or (required and offer.constrained)
@@ -253,9 +229,9 @@ def _check_calls(offer: Offer, box: Toolbox, dialect: Dialect, checks: Checks) -
 
 
 def _check_deferred(box: Toolbox, checks: Checks) -> None:
-    """What is wrong with the schema of a tool is said before it is found."""
-    for native, tool in box.searchable.items():
-        if tool.function.strict and native not in box.names:
+    """What is wrong with the schema of a tool is reported before the tool is found."""
+    for identity, tool in box.deferred.tools.items():
+        if tool.function.strict and identity not in box.offered.names:
             schema = msgspec.json.encode(tool.function.parameters or ANY_OBJECT)
             checks.readable(Definition(schema, f"{tool.where}.parameters", True))
 
@@ -265,23 +241,23 @@ def _check_hosted(names: Collection[str], offer: Offer, box: Toolbox, dialect: D
     whether the schema can be read: a call that cannot be checked is run."""
     constrained = offer.constrained or (dialect.constrains_calls and not offer.in_words)
     for name in names:
-        schema = box.functions[name].function.parameters or ANY_OBJECT if name in box.functions else ANY_OBJECT
+        schema = box.offered.functions[name].function.parameters or ANY_OBJECT if name in box.offered.functions else ANY_OBJECT
         checks.calls.pop(name, None)
-        if box.natives[name].kind not in UNCHECKED and not (constrained and is_enforced(schema)):
+        if box.offered.identities[name].kind not in UNCHECKED and not (constrained and is_enforced(schema)):
             # A model may write them in other ways than the function says.
-            accepted = CALLS.get(box.natives[name].kind, schema)
+            accepted = CALLS.get(box.offered.identities[name].kind, schema)
             checks.calls[name] = HostedCheck(msgspec.json.encode(accepted))
 
 
 def _check_inputs(box: Toolbox, checks: Checks, *, check_grammars: bool) -> None:
     if not check_grammars:
         return
-    for native, grammar in box.grammars.items():
-        if native not in box.names:
+    for identity, grammar in box.offered.grammars.items():
+        if identity not in box.offered.names:
             continue
-        notice = f"the grammar of tool {native.name} cannot be read: its calls are not checked"
-        if checks.readable(Definition(grammar, f"{box.places[box.names[native]]}.format", False, notice)):
-            checks.calls[box.names[native]] = GrammarCheck(grammar)
+        notice = f"the grammar of tool {identity.name} cannot be read: its calls are not checked"
+        if checks.readable(Definition(grammar, f"{box.offered.places[box.offered.names[identity]]}.format", False, notice)):
+            checks.calls[box.offered.names[identity]] = GrammarCheck(grammar)
 
 
 def _check_answer(request: CreateResponse, offer: Offer, dialect: Dialect, checks: Checks) -> None:

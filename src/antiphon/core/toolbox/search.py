@@ -1,95 +1,29 @@
-"""Short texts ranked by the words that they share with a query: BM25, without an index that is kept."""
+"""Tool search that the gateway runs: what a model reads of deferred tools, and how it finds them.
+
+A search is by name or by words. Names are those of tools, namespaces and MCP servers, as the description of the search lists
+them, in whatever way a model writes them: `crm`, `crm.list_orders`, `crm__list_orders`. What was found is an item with the
+definitions of the tools, which are offered from then on: in the rest of the response, and wherever the item is in the history.
+"""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import structs
 
-from antiphon.core.toolbox.bm25 import SATURATION, damping, rarity
 from antiphon.core.toolbox.choice import Choice, allowed_deferred
 from antiphon.core.toolbox.deferred import DeferredTool
-from antiphon.core.toolbox.echo import tool_to_echo
-from antiphon.core.toolbox.tools import (
-    SERVER_SEARCH,
-    Native,
-    Tool,
-    Toolbox,
-    is_namespace_of_its_own,
-)
+from antiphon.core.toolbox.response_tools import tool_to_response
+from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.core.toolbox.tools import SERVER_SEARCH, Tool, ToolIdentity, is_namespace_of_its_own
+from antiphon.core.toolbox.word_ranking import scores, words_of
 from antiphon.errors import UNREADABLE, counted
 from antiphon.wire.chat import ChatTool
 
-# Of a text and of a query, in characters: enough for any description, and a bound on the work.
-LONGEST_TEXT = 600
-LONGEST_QUERY = 600
-
-# Words that every description has.
-COMMON = frozenset(
-    "a an and are as at be by can could do does for from how i if in into is it its me my need of on or please should some "
-    "that the their them then there these they this to tool tools us use used want was we what when which will with would "
-    "you your".split()
-)
-_WORD = re.compile(r"[^\W_]+")
-# Where camelCase and HTTPServer are split.
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-# Scripts without spaces between words.
-_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
-
-
-def words_of(text: str) -> list[str]:
-    """Lower case, singular, without common words. A name in camelCase is its parts, and itself."""
-    return [plain for word in _WORD.findall(text) for plain in _plain(word)]
-
-
-# Descriptions have most words in common.
-@lru_cache(maxsize=4096)
-def _plain(word: str) -> tuple[str, ...]:
-    parts = _HUMP.split(word)
-    whole = parts if len(parts) == 1 else (*parts, word)
-    return tuple(plain for part in whole for plain in _split(part.casefold()) if plain not in COMMON)
-
-
-def _split(word: str) -> Iterable[str]:
-    runs = _UNSPACED.findall(word)
-    if not runs:
-        return (_singular(word),)
-    # Pairs of characters, as those scripts are usually searched.
-    return (run[at : at + 2] for run in runs for at in range(max(1, len(run) - 1)))
-
-
-def _singular(word: str) -> str:
-    """Near enough: both sides are treated alike."""
-    if len(word) > 4 and word.endswith("ies"):
-        return f"{word[:-3]}y"
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
-
-
-def scores(query: str, texts: Sequence[Sequence[str]]) -> list[float]:
-    """How well each text, as its words, answers the query; 0 if they share no word. Linear in the length of all of them."""
-    wanted = set(words_of(query[:LONGEST_QUERY]))
-    counts = [Counter(filter(wanted.__contains__, text)) for text in texts]
-    having = Counter(word for count in counts for word in count)
-    rarities = {word: rarity(number, len(texts)) for word, number in having.items()}
-    usual = sum(map(len, texts)) / max(1, len(texts)) or 1.0
-    return [_score(count, rarities, damping(len(text) / usual)) for count, text in zip(counts, texts, strict=True)]
-
-
-def _score(count: Counter[str], rarities: dict[str, float], damped: float) -> float:
-    return sum(rarities[word] * times * (SATURATION + 1) / (times + damped) for word, times in count.items())
-
-
-# ---- Tool search that the gateway runs: what a model is told of deferred tools, and how it finds them ----------------
-# A search is by name or by words. Names are those of tools, namespaces and MCP servers, as the description of the search
-# lists them, in whatever way a model writes them: `crm`, `crm.list_orders`, `crm__list_orders`. What was found is an item
-# with the definitions of the tools, which are offered from then on: in the rest of the response, and wherever the item is in
-# the history.
-
-Deferred = Mapping[Native, DeferredTool]
+Deferred = Mapping[ToolIdentity, DeferredTool]
 
 # How many tools one search finds by words, and by names, which may be those of large namespaces.
 MOST_BY_WORDS = 5
@@ -100,6 +34,9 @@ LEAST_SHARE = 0.4
 NAME_WEIGHT = 3
 # How many names a search looks up.
 MOST_PATHS = 64
+
+# How much of a description is searched, in characters.
+LONGEST_TEXT = 600
 
 # The list in the description of the search: its lines, and the length of each description.
 MOST_LINES = 60
@@ -115,30 +52,30 @@ NOTHING_LEFT = "No tool fits."
 _NOT_IN_KEYS = re.compile(r"[\W_]+")
 
 
-# ---- what the model is told ------------------------------------------------------------------------------------------
+# ---- the description and the results ---------------------------------------------------------------------------------
 
 
 def describe_search(box: Toolbox) -> None:
     """Lists in the description of the search what there is. It stays the same when something was found, so that prompts begin
     alike."""
-    name = box.names.get(SERVER_SEARCH)
-    if name is None or not box.searchable:
+    name = box.offered.names.get(SERVER_SEARCH)
+    if name is None or not box.deferred.tools:
         return
     lines = list(_catalogue(box))
     if len(lines) > MOST_LINES:
         lines = [*lines[:MOST_LINES], f"- and {len(lines) - MOST_LINES} more"]
-    function = box.functions[name].function
+    function = box.offered.functions[name].function
     description = "\n".join([f"{function.description} {LISTED}", *lines])
-    box.functions[name] = ChatTool(structs.replace(function, description=description))
+    box.offered.functions[name] = ChatTool(structs.replace(function, description=description))
 
 
 def _catalogue(box: Toolbox) -> Iterable[str]:
     """A namespace, a server, or a tool that is in neither."""
-    sizes = Counter(map(_group, box.searchable))
-    for native, tool in box.searchable.items():
-        group = _group(native)
+    sizes = Counter(map(_group, box.deferred.tools))
+    for identity, tool in box.deferred.tools.items():
+        group = _group(identity)
         if group is None:
-            yield _line(native.name, tool.function.description)
+            yield _line(identity.name, tool.function.description)
         elif size := sizes.pop(group, 0):
             yield _line(f"{group.name} ({counted(size, 'tool')})", group_words(tool))
 
@@ -157,10 +94,10 @@ class Group(NamedTuple):
     name: str
 
 
-def _group(native: Native) -> Group | None:
-    if not native.namespace or is_namespace_of_its_own(native):
+def _group(identity: ToolIdentity) -> Group | None:
+    if not identity.namespace or is_namespace_of_its_own(identity):
         return None
-    return Group(native.kind == "mcp", native.namespace)
+    return Group(identity.kind == "mcp", identity.namespace)
 
 
 def group_words(tool: DeferredTool) -> str:
@@ -170,30 +107,30 @@ def group_words(tool: DeferredTool) -> str:
 
 def found_to_text(tools: Sequence[Tool], box: Toolbox) -> str:
     """The result of a search for the model: the same in the response that searches, and in every later prompt."""
-    if names := [box.name_of(native) for tool in tools for native in _natives(tool)]:
+    if names := [box.name_of(identity) for tool in tools for identity in _identities(tool)]:
         return FOUND.format(names=", ".join(names))
-    if not box.searchable:
+    if not box.deferred.tools:
         return NOTHING_LEFT
     # A history may have many searches that found nothing.
-    shown = [tool.function.name for tool in islice(box.searchable.values(), MOST_NAMES)]
-    if (more := len(box.searchable) - len(shown)) > 0:
+    shown = [tool.function.name for tool in islice(box.deferred.tools.values(), MOST_NAMES)]
+    if (more := len(box.deferred.tools) - len(shown)) > 0:
         shown.append(f"and {more} more")
     return NOT_FOUND.format(names=", ".join(shown))
 
 
-def _natives(tool: Tool) -> Iterable[Native]:
+def _identities(tool: Tool) -> Iterable[ToolIdentity]:
     """The tools of a definition in an item, which may be anything that a client sent."""
     kind, name = tool.get("type"), str(tool.get("name"))
     if kind == "namespace":
         inner = tool.get("tools")
         members = [each for each in inner if isinstance(each, dict)] if isinstance(inner, list) else []
-        yield from (Native(str(each.get("type")), str(each.get("name")), name) for each in members)
+        yield from (ToolIdentity(str(each.get("type")), str(each.get("name")), name) for each in members)
     elif kind == "mcp":
         names = tool.get("allowed_tools")
         label = str(tool.get("server_label"))
-        yield from (Native("mcp", str(each), label) for each in (names if isinstance(names, list) else ()))
+        yield from (ToolIdentity("mcp", str(each), label) for each in (names if isinstance(names, list) else ()))
     else:
-        yield Native(str(kind), name, name if kind == "function" else None)
+        yield ToolIdentity(str(kind), name, name if kind == "function" else None)
 
 
 # ---- the search ------------------------------------------------------------------------------------------------------
@@ -225,13 +162,13 @@ def _texts(member: Any) -> list[str]:
     return [value for value in values if isinstance(value, str)]
 
 
-def _by_names(tools: Deferred, names: Sequence[str]) -> list[Native]:
-    known: dict[str, dict[Native, None]] = {}
-    for native, tool in tools.items():
-        for name in (tool.function.name, native.name, native.namespace, f"{native.namespace or ''}.{native.name}"):
+def _by_names(tools: Deferred, names: Sequence[str]) -> list[ToolIdentity]:
+    known: dict[str, dict[ToolIdentity, None]] = {}
+    for identity, tool in tools.items():
+        for name in (tool.function.name, identity.name, identity.namespace, f"{identity.namespace or ''}.{identity.name}"):
             if name:
-                known.setdefault(_key(name), {})[native] = None
-    found = {native: None for name in names for native in known.get(_key(name), ())}
+                known.setdefault(_key(name), {})[identity] = None
+    found = {identity: None for name in names for identity in known.get(_key(name), ())}
     return list(found)[:MOST_BY_NAMES]
 
 
@@ -239,38 +176,38 @@ def _key(name: str) -> str:
     return _NOT_IN_KEYS.sub("_", name.casefold()).strip("_")
 
 
-def _by_words(tools: Deferred, query: str) -> list[Native]:
+def _by_words(tools: Deferred, query: str) -> list[ToolIdentity]:
     about: dict[Group, list[str]] = {}
-    texts = [_words(native, tool, about) for native, tool in tools.items()]
+    texts = [_words(identity, tool, about) for identity, tool in tools.items()]
     ranked = sorted(zip(scores(query, texts), tools, strict=True), key=lambda row: -row[0])
     best = ranked[0][0] if ranked else 0
-    return [native for score, native in ranked[:MOST_BY_WORDS] if score > 0 and score >= LEAST_SHARE * best]
+    return [identity for score, identity in ranked[:MOST_BY_WORDS] if score > 0 and score >= LEAST_SHARE * best]
 
 
-def _words(native: Native, tool: DeferredTool, about: dict[Group, list[str]]) -> list[str]:
+def _words(identity: ToolIdentity, tool: DeferredTool, about: dict[Group, list[str]]) -> list[str]:
     """`about`: the words of groups, which each of their tools has. They are few."""
-    words = words_of(native.name) * NAME_WEIGHT + words_of((tool.function.description or "")[:LONGEST_TEXT])
-    if (group := _group(native)) is None:
+    words = words_of(identity.name) * NAME_WEIGHT + words_of((tool.function.description or "")[:LONGEST_TEXT])
+    if (group := _group(identity)) is None:
         return words
     if group not in about:
         about[group] = words_of(f"{group.name} {group_words(tool)[:LONGEST_LINE]}")
     return words + about[group]
 
 
-def _definitions(tools: Deferred, natives: Sequence[Native]) -> Iterable[Tool]:
+def _definitions(tools: Deferred, identities: Sequence[ToolIdentity]) -> Iterable[Tool]:
     """As the client sent them. Of a namespace or a server, those of its tools that were found."""
     shown: set[Group] = set()
-    for native in natives:
-        group, tool = _group(native), tools[native]
+    for identity in identities:
+        group, tool = _group(identity), tools[identity]
         if group is None:
             # Its namespace may have the same name.
-            yield tool_to_echo(tool.definition) if tool.group is None else _group_to_echo(tool, {native: tool})
+            yield tool_to_response(tool.definition) if tool.group is None else _group_to_response(tool, {identity: tool})
         elif group not in shown:
             shown.add(group)
-            yield _group_to_echo(tool, {each: tools[each] for each in natives if _group(each) == group})
+            yield _group_to_response(tool, {each: tools[each] for each in identities if _group(each) == group})
 
 
-def _group_to_echo(tool: DeferredTool, found: Deferred) -> Tool:
+def _group_to_response(tool: DeferredTool, found: Deferred) -> Tool:
     if tool.group is None:
-        return {**tool_to_echo(tool.definition), "allowed_tools": [native.name for native in found]}
-    return tool_to_echo({**tool.group, "tools": [each.definition for each in found.values()]})
+        return {**tool_to_response(tool.definition), "allowed_tools": [identity.name for identity in found]}
+    return tool_to_response({**tool.group, "tools": [each.definition for each in found.values()]})

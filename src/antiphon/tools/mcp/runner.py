@@ -10,13 +10,10 @@ import msgspec
 
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.hosted.mcp.tools import McpTools
+from antiphon.core.toolbox.definitions import leave_out
 from antiphon.core.toolbox.mcp_servers import Listing, McpListError, McpServer
-from antiphon.core.toolbox.tools import (
-    Tool,
-    Toolbox,
-    ToolResult,
-    leave_out,
-)
+from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.core.toolbox.tools import Tool, ToolResult
 from antiphon.errors import missing_extra
 from antiphon.logs import log
 from antiphon.tools.addresses import AddressPolicy, url_complaint

@@ -10,7 +10,9 @@ from support.mcp_tools import CITY, FORECAST, REPORT, WEATHER, FakeServers
 from antiphon.core.hosted.mcp.tool_lists import ToolLists
 from antiphon.core.prompt.stored_form import items_to_stored_form
 from antiphon.core.toolbox.mcp_servers import Listing, McpServer, body_without_secrets, has_secrets, public_url
-from antiphon.core.toolbox.tools import Native, Toolbox, tools_to_box
+from antiphon.core.toolbox.request_tools import tools_to_box
+from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.core.toolbox.tools import ToolIdentity
 from antiphon.errors import InvalidRequest
 from antiphon.wire.hosted_items import McpTool
 from antiphon.wire.responses import CreateResponse
@@ -80,7 +82,7 @@ def test_two_servers_cannot_have_one_label() -> None:
 
 
 def test_a_server_of_the_operator_needs_no_url_and_is_not_named_to_those_who_do_not_know_it() -> None:
-    assert list(box_of({"type": "mcp", "server_label": "files"}).servers) == ["files"]
+    assert list(box_of({"type": "mcp", "server_label": "files"}).servers.places) == ["files"]
     with pytest.raises(InvalidRequest) as refused:
         box_of({"type": "mcp", "server_label": "fils"})
     assert (refused.value.param, refused.value.code) == ("tools[0].server_url", "missing_required_parameter")
@@ -105,7 +107,7 @@ def test_a_server_of_the_operator_needs_no_url_and_is_not_named_to_those_who_do_
     ],
 )
 def test_only_allowed_tools_are_offered(allowed: Any, names: list[str]) -> None:
-    assert [native.name for native in box_of({**WEATHER, "allowed_tools": allowed}).names] == names
+    assert [native.name for native in box_of({**WEATHER, "allowed_tools": allowed}).offered.names] == names
 
 
 @pytest.mark.parametrize(
@@ -129,30 +131,32 @@ def test_a_call_needs_approval_unless_the_client_says_otherwise(rule: Any, names
 def test_names_for_the_engine_are_legal_short_and_those_of_the_server() -> None:
     listing = Listing([McpTool("get.weather", CITY), McpTool("x" * 100, CITY), McpTool("forecast", CITY)])
     box = box_of(WEATHER, {**WEATHER, "server_label": "other"}, listing=listing)
-    assert [name for name in box.functions if name.endswith("forecast")] == ["weather__forecast", "other__forecast"]
-    assert all(len(name) <= 64 and name.replace("_", "").isalnum() for name in box.functions)
-    assert len(box.functions) == 6
-    assert list(box_of(WEATHER, listing=listing).functions) == list(box.functions)[:3], "the same in every request"
+    assert [name for name in box.offered.functions if name.endswith("forecast")] == ["weather__forecast", "other__forecast"]
+    assert all(len(name) <= 64 and name.replace("_", "").isalnum() for name in box.offered.functions)
+    assert len(box.offered.functions) == 6
+    assert list(box_of(WEATHER, listing=listing).offered.functions) == list(box.offered.functions)[:3], (
+        "the same in every request"
+    )
 
 
 def test_a_tool_whose_schema_is_none_takes_any_object() -> None:
     box = box_of(
         WEATHER, listing=Listing([McpTool("a", None), McpTool("b", {"properties": {}}), McpTool("c", {"type": "array"})])
     )
-    assert [tool.function.parameters for tool in box.functions.values()] == [{"type": "object", "properties": {}}] * 3
+    assert [tool.function.parameters for tool in box.offered.functions.values()] == [{"type": "object", "properties": {}}] * 3
     box = box_of(WEATHER, listing=Listing([McpTool("a", {**CITY, "type": ["object", "null"]})]))
-    assert box.functions["weather__a"].function.parameters == CITY
+    assert box.offered.functions["weather__a"].function.parameters == CITY
 
 
 def test_hints_say_which_tools_may_run_twice() -> None:
     again = McpTool("again", CITY, annotations={"idempotentHint": True})
     box = box_of(WEATHER, listing=Listing([FORECAST, REPORT, again]))
-    assert box.not_idempotent == {Native("mcp", "report", "weather")}
+    assert box.not_idempotent == {ToolIdentity("mcp", "report", "weather")}
 
 
 def test_a_server_that_only_programs_may_call_is_left_out_with_a_notice() -> None:
     box = box_of({**WEATHER, "allowed_callers": ["programmatic"]})
-    assert (box.functions, box.unlisted) == ({}, [])
+    assert (box.offered.functions, box.servers.unlisted) == ({}, [])
     assert "only programs may call it" in box.notices[0]
 
 
@@ -162,7 +166,7 @@ def test_a_server_that_only_programs_may_call_is_left_out_with_a_notice() -> Non
 def test_the_echo_has_defaults_and_no_secrets() -> None:
     given = {"type": "mcp", "server_label": "weather", "server_url": "https://weather.example/key-1/mcp?key=2"}
     box = box_of({**given, "authorization": "token", "headers": {"X-Key": "3"}})
-    assert box.echo == [
+    assert box.in_response == [
         {
             "type": "mcp",
             "server_label": "weather",
@@ -173,7 +177,7 @@ def test_the_echo_has_defaults_and_no_secrets() -> None:
         }
     ]
     kept = {"allowed_tools": ["a"], "require_approval": {"never": {"read_only": True}}, "server_description": "Weather."}
-    assert box_of({**given, **kept}).echo[0].items() >= kept.items()
+    assert box_of({**given, **kept}).in_response[0].items() >= kept.items()
 
 
 SECRET = {**WEATHER, "server_url": "https://weather.example/s3cret", "authorization": "s3cret", "headers": {"X": "s3cret"}}
@@ -190,7 +194,7 @@ def test_a_server_in_a_namespace_is_left_out_and_shown_without_its_secrets(level
     for _ in range(levels):
         given, shown = namespace(given), namespace(shown)
     box = tools_to_box([given])
-    assert box.echo == [shown]
+    assert box.in_response == [shown]
     assert "was left out" in box.notices[0]
     item = {"type": "additional_tools", "tools": [given]}
     assert has_secrets(CreateResponse(tools=[given], input="Hi"))
@@ -203,7 +207,7 @@ def test_a_server_in_a_namespace_is_left_out_and_shown_without_its_secrets(level
 
 def test_a_function_in_a_namespace_keeps_a_parameter_that_is_named_like_a_secret() -> None:
     function = {"type": "function", "name": "f", "parameters": {"properties": {"authorization": {"type": "string"}}}}
-    assert tools_to_box([namespace(function)]).echo == [namespace({**function, "description": None, "strict": None})]
+    assert tools_to_box([namespace(function)]).in_response == [namespace({**function, "description": None, "strict": None})]
 
 
 @pytest.mark.parametrize(
@@ -225,7 +229,7 @@ def test_a_url_is_shown_to_its_origin(url: str, shown: str) -> None:
 def test_the_server_of_a_label_has_its_secrets() -> None:
     tool = {**WEATHER, "authorization": "token", "headers": {"X-Key": "3"}}
     box = box_of({"type": "function", "name": "f"}, tool, {"type": "mcp", "server_label": "files"})
-    assert {label: given.server for label, given in box.mcp.items()} == {
+    assert {label: given.server for label, given in box.servers.definitions.items()} == {
         "weather": McpServer("weather", tool["server_url"], {"X-Key": "3"}, "token"),
         "files": McpServer("files"),
     }

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.call_finder import Merged, cut, merge, read, splits
 
 from antiphon.core.events.deltas import CallDelta, TextDelta
-from antiphon.core.stream.text_calls import ConstrainedCall, SaidCalls, TextCalls
+from antiphon.core.stream.text_calls import AnswersByCall, ConstrainedCall, TextCalls
 
 NAMES = ["get_weather", "exec", "naïve"]
 
@@ -186,7 +186,7 @@ def test_our_own_function_is_found_wherever_a_call_is(name: str) -> None:
 
 
 def held() -> ConstrainedCall:
-    return ConstrainedCall(NAMES, say="say", otherwise=SaidCalls(dict.fromkeys(NAMES), "say"))
+    return ConstrainedCall(NAMES, say="say", otherwise=AnswersByCall(dict.fromkeys(NAMES), "say"))
 
 
 FORMS = {

@@ -40,7 +40,7 @@ from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.toolbox.easier_tools.adaptations import ADAPTATIONS, offer_easier_tools
 from antiphon.core.toolbox.easy_function import EasyFunction
-from antiphon.core.toolbox.tools import tools_to_box
+from antiphon.core.toolbox.request_tools import tools_to_box
 
 # ---- the round trip --------------------------------------------------------------------------------------------------
 
@@ -284,9 +284,9 @@ def test_the_notice_says_what_is_offered_how_and_why() -> None:
 def test_the_functions_have_short_descriptions_without_an_example() -> None:
     box = tools_to_box([EXEC_COMMAND, WRITE_STDIN, APPLY_PATCH])
     offer_easier_tools(box, "a test")
-    for name, tool in box.functions.items():
+    for name, tool in box.offered.functions.items():
         described = tool.function.description or ""
         assert 0 < len(described) < 250
         assert not any(mark in described for mark in ("***", "@@", "`", "e.g."))
-        function: EasyFunction = box.easy[name]
+        function: EasyFunction = box.easy.functions[name]
         assert function.parameters["required"] == list(function.parameters["properties"])

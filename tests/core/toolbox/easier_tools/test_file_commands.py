@@ -21,7 +21,7 @@ from support.easy_tools import FUNCTIONS, USER, convert, last_call, written
 def test_a_text_is_replaced_as_it_is_written(old: str, new: str, after: str | None, tmp_path: Path) -> None:
     file = tmp_path / "it's a file"
     file.write_text("Helo $x, Helo\n")
-    native = FUNCTIONS["function", "replace_text"].native_arguments(
+    native = FUNCTIONS["function", "replace_text"].tool_arguments(
         written({"path": str(file), "old_text": old, "new_text": new})
     )
     done = subprocess.run(["bash", "-c", json.loads(native)["command"]], capture_output=True, text=True)
@@ -30,7 +30,7 @@ def test_a_text_is_replaced_as_it_is_written(old: str, new: str, after: str | No
 
 
 def test_a_text_in_a_file_that_is_not_there_is_not_replaced(tmp_path: Path) -> None:
-    native = FUNCTIONS["function", "replace_text"].native_arguments('{"path": "none", "old_text": "a", "new_text": "b"}')
+    native = FUNCTIONS["function", "replace_text"].tool_arguments('{"path": "none", "old_text": "a", "new_text": "b"}')
     done = subprocess.run(["bash", "-c", json.loads(native)["command"]], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1
     assert "No such file" in done.stderr

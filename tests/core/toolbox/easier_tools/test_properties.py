@@ -44,7 +44,7 @@ patches = st.lists(pieces, max_size=8).map("\n".join)
 def test_function_to_tool_to_function_is_the_identity_on_normalised_calls(row: tuple[str, str], data: st.DataObject) -> None:
     function = FUNCTIONS[row]
     arguments = data.draw(normalised[function.name])
-    own = function.own_arguments(function.native_arguments(written(arguments)))
+    own = function.easy_arguments(function.tool_arguments(written(arguments)))
     assert own is not None
     assert json.loads(own) == arguments
 
@@ -54,10 +54,10 @@ def test_function_to_tool_to_function_is_the_identity_on_normalised_calls(row: t
 def test_a_call_is_normalised_once(row: tuple[str, str], data: st.DataObject) -> None:
     """Whatever was written, the history shows the same from then on."""
     function = FUNCTIONS[row]
-    native = function.native_arguments(data.draw(anything.map(json.dumps) | st.text(max_size=10)))
-    shown = function.own_arguments(native)
+    native = function.tool_arguments(data.draw(anything.map(json.dumps) | st.text(max_size=10)))
+    shown = function.easy_arguments(native)
     if shown is not None:
-        assert function.own_arguments(function.native_arguments(shown)) == shown
+        assert function.easy_arguments(function.tool_arguments(shown)) == shown
 
 
 @given(st.data())
@@ -69,14 +69,14 @@ def test_no_call_of_a_client_breaks_the_way_back(row: tuple[str, str], data: st.
         | anything.map(json.dumps)
         | st.text()
     )
-    shown = FUNCTIONS[row].own_arguments(native)
+    shown = FUNCTIONS[row].easy_arguments(native)
     assert shown is None or isinstance(shown, str)
 
 
 @given(st.data())
 def test_every_rendered_patch_follows_the_grammar_of_codex(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["write_file", "edit_file", "delete_file"]))
-    native = FUNCTIONS["custom", name].native_arguments(written(data.draw(normalised[name])))
+    native = FUNCTIONS["custom", name].tool_arguments(written(data.draw(normalised[name])))
     assert grammars.complaint(Grammar("grammar", "lark", PATCH_GRAMMAR), json.loads(native)["input"]) is None
 
 

@@ -10,7 +10,8 @@ from antiphon.core.items.call_forms import FunctionForm
 from antiphon.core.items.calls import CallState
 from antiphon.core.protocols.responses.item_paths import item_path
 from antiphon.core.protocols.responses.read import convert
-from antiphon.core.toolbox.tools import Native, Toolbox, ToolResult
+from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.core.toolbox.tools import ToolIdentity, ToolResult
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.partial_json import is_json_object
 from antiphon.wire.hosted_items import McpApprovalRequest
@@ -30,8 +31,8 @@ class Approval(Struct, frozen=True):
     request: McpApprovalRequest
 
     @property
-    def native(self) -> Native:
-        return Native("mcp", self.request.name, self.request.server_label)
+    def native(self) -> ToolIdentity:
+        return ToolIdentity("mcp", self.request.name, self.request.server_label)
 
 
 def items_to_approvals(items: Sequence[Item], earlier: int) -> list[Approval]:
@@ -70,7 +71,7 @@ def check_servers(approvals: Iterable[Approval], box: Toolbox) -> None:
     """A call goes to a server that this request names: secrets are not stored, and neither is where the server is."""
     for approval in approvals:
         label = approval.request.server_label
-        if label not in box.servers:
+        if label not in box.servers.places:
             problem = f"The approved call of {approval.request.name} needs the MCP server {quoted(label)}"
             raise InvalidRequest(
                 f"{problem}, which is not among the `tools`. Send its tool with the approval.",
@@ -93,13 +94,13 @@ class ApprovedCall(CallState):
 
     def _problem(self, box: Toolbox) -> str | None:
         request = self._approval.request
-        if self.native not in box.names and self.native not in box.searchable:
+        if self.native not in box.offered.names and self.native not in box.deferred.tools:
             return f"the MCP server {request.server_label} has no tool {request.name}"
         # Half of a command must not run, whoever approved it.
         return None if is_json_object(self.arguments) else "its arguments are not a JSON object"
 
     @property
-    def native(self) -> Native:
+    def native(self) -> ToolIdentity:
         return self._approval.native
 
     @property

@@ -8,15 +8,10 @@ from antiphon.core.hosted.mcp.forms import McpForm
 from antiphon.core.items.call_forms import FunctionForm
 from antiphon.core.protocols.responses.item_paths import is_stored
 from antiphon.core.toolbox import built_in as built_in_tools
+from antiphon.core.toolbox.definitions import leave_out
 from antiphon.core.toolbox.mcp_servers import McpDefinition, is_idempotent, is_redacted
-from antiphon.core.toolbox.tools import (
-    ATTACHED,
-    TOOLS,
-    Native,
-    Tool,
-    Toolbox,
-    leave_out,
-)
+from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.core.toolbox.tools import ATTACHED, TOOLS, Tool, ToolIdentity
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.hosted_items import McpTool
@@ -52,22 +47,21 @@ class McpTools:
         is_lost = is_stored(where) or (is_redacted(tool.get("server_url")) and not where.startswith(TOOLS))
         given = tool_to_definition(tool, where, self.labels, _any_url if is_lost else self.check_url)
         label = given.server_label
-        if label in box.servers:
+        if label in box.servers.places:
             _ignore(box, label, where)
             return
         if given.only_programs or is_lost:
             leave_out(box, tool, where, why=ONLY_PROGRAMS if given.only_programs else NOT_STORED)
             return
-        box.servers[label] = where
-        box.mcp[label] = given
+        box.servers.add(given, where)
         if given.server_description:
-            box.namespaces.setdefault(label, given.server_description)
+            box.offered.namespaces.setdefault(label, given.server_description)
         is_attached = where.startswith(ATTACHED)
         known = None
-        if box.lists is not None:
-            known = box.lists.tools_of(label, attached=is_attached, named=given.named_tools)
+        if box.servers.lists is not None:
+            known = box.servers.lists.tools_of(label, attached=is_attached, named=given.named_tools)
         if known is None:
-            box.unlisted.append(given.server)
+            box.servers.unlisted.append(given.server)
         else:
             _offer(box, given, known, where)
 
@@ -85,7 +79,7 @@ def _ignore(box: Toolbox, label: str, where: str) -> None:
             param=f"{where}.server_label",
             code="invalid_value",
         )
-    if box.servers[label].startswith(ATTACHED) and not where.startswith(ATTACHED):
+    if box.servers.places[label].startswith(ATTACHED) and not where.startswith(ATTACHED):
         box.notices.append(f"{where} was left out: {ATTACHED_LABEL.format(label=label)}")
 
 
@@ -93,7 +87,7 @@ def _offer(box: Toolbox, given: McpDefinition, tools: Sequence[McpTool], where: 
     for tool in tools:
         if not given.offers(tool):
             continue
-        native = Native("mcp", tool.name, given.server_label)
+        native = ToolIdentity("mcp", tool.name, given.server_label)
         # Of tools with one name, what is stricter counts.
         if given.needs_approval(tool):
             box.needs_approval.add(native)

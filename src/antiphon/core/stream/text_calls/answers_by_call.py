@@ -1,4 +1,4 @@
-"""Answers in words that are calls of our own function, from an engine that lets its model write them in any form."""
+"""Finders around `TextCalls`: of answers in words that are calls of our own function, and of calls that end a thought."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -13,17 +13,17 @@ from antiphon.partial_json import whole_input
 BETWEEN = "\n\n"
 
 
-class SaidCalls:
+class AnswersByCall:
     """A CallFinder for the tools with these names, and for `say`, the calls of which are text."""
 
-    __slots__ = ("_finder", "_said", "_say", "names")
+    __slots__ = ("_after_answer", "_finder", "_say", "names")
 
     def __init__(self, names: Mapping[str, Any], say: str) -> None:
         self.names: Collection[str] = names
         self._finder = TextCalls({**names, say: SAY_PARAMETERS})
         self._say = say
         # The last text was that of such a call.
-        self._said = False
+        self._after_answer = False
 
     @property
     def buffered(self) -> int:
@@ -47,12 +47,12 @@ class SaidCalls:
     def _meant(self, delta: Delta) -> Delta | None:
         """The calls that are found in a text are whole."""
         if not isinstance(delta, CallDelta) or delta.name != self._say:
-            self._said = False
+            self._after_answer = False
             return delta
         text = _text_of(delta.arguments)
         if not text:
             return None
-        before, self._said = self._said, True
+        before, self._after_answer = self._after_answer, True
         return TextDelta(BETWEEN + text if before else text)
 
 
@@ -61,12 +61,13 @@ def _text_of(arguments: str) -> str:
     return text if isinstance(text, str) else whole_input(arguments)
 
 
-# ---- Calls that a model wrote at the end of its thought before it stopped, without an answer: they were meant --------
+# ---- calls at the end of a thought -----------------------------------------------------------------------------------
 
 
 def calls_ending_thought(thought: str, names: Collection[str]) -> list[CallDelta]:
-    """Only calls with a marker, and only those that nothing but white space follows: what a model considers, and then
-    goes on from, it may have decided against."""
+    """The calls that a model wrote at the end of its thought before it stopped, without an answer: they were meant. Only calls
+    with a marker count, and only those that nothing but white space follows: what a model considers, and then goes on from, it
+    may have decided against."""
     finder = TextCalls(names, only_marked=True)
     calls: list[CallDelta] = []
     for delta in reversed([*finder.receive(thought), *finder.close()]):

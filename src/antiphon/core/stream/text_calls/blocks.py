@@ -1,4 +1,4 @@
-"""A marker, what is between it and its end, and the end: the general form of a call in text."""
+"""Candidates for calls, and their general form: a marker, what is between it and its end, and the end."""
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
@@ -9,7 +9,7 @@ from antiphon.core.stream.text_calls.shapes import Call, ToolNames
 from antiphon.core.stream.text_calls.source import NotACall, Reading, Source
 from antiphon.patterns import any_of
 
-# ---- What may become a call. A candidate matches the text from a position on, as often as more of it arrives ---------
+# ---- candidates ------------------------------------------------------------------------------------------------------
 
 
 class Outcome(Enum):

@@ -10,7 +10,7 @@ import msgspec
 
 from antiphon.core.checks.call_schema import TEXT
 from antiphon.core.events.deltas import CallDelta, Delta, TextDelta
-from antiphon.core.stream.text_calls.finder import CallFinder
+from antiphon.core.stream.text_calls.search import CallFinder
 from antiphon.errors import UNREADABLE
 from antiphon.partial_json import Brackets, JsonString
 from antiphon.patterns import Pattern

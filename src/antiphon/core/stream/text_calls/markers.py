@@ -1,14 +1,39 @@
-"""Where a marker begins: one that is complete, or one that may become complete."""
+"""The markers of all forms, the block that each begins, and where one is in a text, complete or cut off by its end."""
 
 import re
 from collections.abc import Iterable, Mapping
 
 from antiphon.core.stream.text_calls.blocks import NEED_MORE, Block, Outcome
-from antiphon.core.stream.text_calls.forms import LINE_MARKED, MARKED
+from antiphon.core.stream.text_calls.forms import FORMS, Place
+from antiphon.core.stream.text_calls.model_bodies import ANY_BODY
 from antiphon.core.stream.text_calls.source import Reading, Source
 
 
+def _block(marker: str) -> Block:
+    rows = [form for form in FORMS if marker in form.markers and form.body is not None]
+    ends = [end for form in rows for end in form.ends]
+    bodies = dict.fromkeys([*(form.body for form in rows if form.body is not None), *(ANY_BODY if ends else ())])
+    return Block(
+        "" if any(form.in_head for form in rows) else marker,
+        list(dict.fromkeys(ends)),
+        bodies,
+        [body for form in rows for body in form.following],
+        [end for form in rows for end in form.stray],
+    )
+
+
+def _blocks(place: Place) -> dict[str, Block]:
+    return {marker: _block(marker) for form in FORMS if form.place is place for marker in form.markers}
+
+
+# The block that begins with each marker.
+MARKED = _blocks(Place.ANYWHERE)
+LINE_MARKED = _blocks(Place.LINE)
+
+
 class Markers:
+    """Finds the markers of these blocks."""
+
     def __init__(self, blocks: Mapping[str, Block]) -> None:
         self._blocks = blocks
         self._pattern = re.compile("|".join(map(re.escape, blocks)))
@@ -23,8 +48,8 @@ class Markers:
         return NEED_MORE if text[at : at + self._longest] in self._beginnings else None
 
 
-# So many characters of a marker show that it is most likely one.
-_TELLING = 4
+# This many characters of a marker show that it is most likely one.
+_SIGNIFICANT = 4
 
 
 def beginnings(markers: Iterable[str]) -> str:
@@ -32,8 +57,8 @@ def beginnings(markers: Iterable[str]) -> str:
     that the end of the text cuts off is one of those places."""
     by_first: dict[str, set[str]] = {}
     for marker in markers:
-        by_first.setdefault(marker[0], set()).add(re.escape(marker[1:_TELLING]))
-    cut_off = rf"[\s\S]{{0,{_TELLING - 2}}}\Z"
+        by_first.setdefault(marker[0], set()).add(re.escape(marker[1:_SIGNIFICANT]))
+    cut_off = rf"[\s\S]{{0,{_SIGNIFICANT - 2}}}\Z"
     return "|".join(rf"{re.escape(first)}(?={'|'.join(sorted(rests))}|{cut_off})" for first, rests in by_first.items())
 
 

@@ -6,6 +6,7 @@ Text is emitted as it arrives, except for what may still become a call. What tur
 import itertools
 import re
 from collections.abc import Callable, Collection, Iterator
+from typing import Protocol
 
 from antiphon.core.events.deltas import CallDelta, Delta, TextDelta
 from antiphon.core.stream.text_calls.bare import ACTION, bare_calls
@@ -18,10 +19,9 @@ from antiphon.core.stream.text_calls.blocks import (
     Match,
     Outcome,
 )
-from antiphon.core.stream.text_calls.forms import LINE_MARKED, MARKED
 from antiphon.core.stream.text_calls.harmony import HEADER, Harmony
 from antiphon.core.stream.text_calls.markdown import MarkdownState
-from antiphon.core.stream.text_calls.markers import ANYWHERE, AT_LINE, beginnings
+from antiphon.core.stream.text_calls.markers import ANYWHERE, AT_LINE, LINE_MARKED, MARKED, beginnings
 from antiphon.core.stream.text_calls.shapes import MAX_BUFFERED, ToolNames
 from antiphon.core.stream.text_calls.source import skip_whitespace
 
@@ -45,6 +45,29 @@ _PLAIN_CODE = re.compile(r"[^`\n]+").fullmatch
 _PLAIN_MESSAGE = re.compile(r"[^<]+").fullmatch
 # The rest of a text that is not searched any more.
 _ANYTHING = re.compile(r"[\s\S]+").fullmatch
+
+
+class CallFinder(Protocol):
+    """Turns visible text into deltas, some of which are calls. Each finder numbers its calls from 0."""
+
+    # The functions that may be called.
+    names: Collection[str]
+
+    @property
+    def buffered(self) -> int:
+        """How many characters are buffered because they may be a call."""
+
+    def take_if_plain(self, text: str) -> bool:
+        """True if the piece is certainly only text: it is then taken, and need not be received. Calling twice does no harm."""
+
+    def receive(self, text: str) -> list[Delta]: ...
+
+    def release(self) -> list[Delta]:
+        """Something else begins, such as a call that the engine has parsed, or the answer after a thought: what is buffered is
+        only text."""
+
+    def close(self) -> list[Delta]:
+        """The text has ended: what is buffered becomes calls or text."""
 
 
 class TextCalls:

@@ -77,9 +77,6 @@ class ToolNames:
         return parameter_types(self._schemas.get(name), parameter)
 
 
-# ---- JSON ------------------------------------------------------------------------------------------------------------
-
-
 def json_to_calls(text: str, tools: ToolNames, *, strict: bool) -> list[Call] | None:
     """The calls in an object or a list of objects; None unless all of them are calls.
 

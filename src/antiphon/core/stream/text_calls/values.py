@@ -1,4 +1,7 @@
-"""Parameters that are written without a type, in tags: the schema of the tool says what is meant."""
+"""The values of parameters: those without a type, in tags, by the schema of the tool, and literals as programs write them.
+
+Nothing is evaluated.
+"""
 
 import json
 import re
@@ -91,7 +94,7 @@ def string_to_json(value: str) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
 
 
-# ---- Values as programs write them: the literals of Python, and those of Gemma. Nothing is evaluated -----------------
+# ---- literals of Python and of Gemma ---------------------------------------------------------------------------------
 
 # How deeply lists and objects may be nested.
 DEEPEST = 32

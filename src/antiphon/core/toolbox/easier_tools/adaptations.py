@@ -9,7 +9,8 @@ from antiphon.core.checks.work import PATCH_BEGIN
 from antiphon.core.toolbox.easier_tools import patches
 from antiphon.core.toolbox.easier_tools.commands import file_functions, shell, write_stdin
 from antiphon.core.toolbox.easy_function import EasyFunction
-from antiphon.core.toolbox.tools import Native, Toolbox
+from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.core.toolbox.tools import ToolIdentity
 from antiphon.wire.chat import ChatFunction
 
 # How long a command may take before its tool answers, in milliseconds: long enough for most of them to end. Codex waits no
@@ -73,16 +74,16 @@ def offer_easier_tools(box: Toolbox, reason: str) -> None:
 
 def _adapt(box: Toolbox, row: Adaptation) -> list[str]:
     """The names of the functions that stand for the tool; none if it is offered as it is."""
-    native = Native(row.kind, row.name)
-    own = box.names.get(native)
-    if own is None or not row.fits(tool := box.functions[own].function):
+    identity = ToolIdentity(row.kind, row.name)
+    own = box.offered.names.get(identity)
+    if own is None or not row.fits(tool := box.offered.functions[own].function):
         return []
     names = [function.name for function in row.functions]
     # The client's own tool of that name is what a call of it means.
-    if any(name in box.natives and name != own for name in names):
+    if any(name in box.offered.identities and name != own for name in names):
         return []
     properties = (tool.parameters or {}).get("properties", {})
-    box.offer_as(native, [_filling(function, properties) for function in row.functions])
+    box.replace(identity, [_filling(function, properties) for function in row.functions])
     return names
 
 

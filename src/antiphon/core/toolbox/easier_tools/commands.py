@@ -1,4 +1,4 @@
-"""Commands as functions with the one argument that matters: shell, and write_stdin for a command that waits for input."""
+"""Commands as functions with few arguments: shell, write_stdin for a command that waits for input, and commands on files."""
 
 import re
 import shlex
@@ -44,18 +44,18 @@ def command_to_line(value: Any) -> str | None:
 def shell(member: str, filled: Mapping[str, Any]) -> EasyFunction:
     """`member`: the argument of the client's tool that is the command."""
 
-    def to_native(call: Members) -> Members | None:
+    def to_tool(call: Members) -> Members | None:
         line = command_to_line(call.get("command"))
         # Other arguments of the client's tool are passed on, if the model knows of them.
         rest = {name: value for name, value in call.items() if name not in ("command", member)}
         return None if line is None else {member: line, **rest}
 
-    def from_native(call: Members) -> Members | None:
+    def from_tool(call: Members) -> Members | None:
         rest = {name: value for name, value in call.items() if name != member}
         return {"command": call[member], **rest} if isinstance(call.get(member), str) and "command" not in rest else None
 
     shown, accepted = parameters({"command": COMMAND}, "command"), parameters({"command": A_COMMAND}, "command")
-    return EasyFunction("shell", SHELL, shown, accepted, to_native, from_native, filled)
+    return EasyFunction("shell", SHELL, shown, accepted, to_tool, from_tool, filled)
 
 
 def write_stdin(filled: Mapping[str, Any]) -> EasyFunction:
@@ -64,7 +64,8 @@ def write_stdin(filled: Mapping[str, Any]) -> EasyFunction:
     return EasyFunction("write_stdin", STDIN, shown, accepted, dict, dict, filled)
 
 
-# ---- What small models do to files, each as a function with paths: it becomes a command of the client's shell --------
+# ---- commands on files -----------------------------------------------------------------------------------------------
+# What small models do to files is a function with paths, which becomes a command of the client's shell.
 # The command is made of fixed words and of the arguments, quoted for the shell. Only a command that is made in this way, to the
 # last character, is shown as such a function in the history.
 
@@ -120,7 +121,7 @@ def _argument(value: Any, accepted: Members) -> str | None:
     return f"./{path}" if path is not None and path.startswith("-") else path
 
 
-def _told(description: str) -> Members:
+def _described(description: str) -> Members:
     return {"type": "string", "description": description}
 
 
@@ -132,17 +133,17 @@ FILE_COMMANDS = (
         ("perl", "-0777", "-i", "-pe", REPLACE, "--"),
         {
             "path": (PATH, ONE_LINE),
-            "old_text": (_told("The text as it is in the file now."), SOME_TEXT),
-            "new_text": (_told("The text that takes its place."), TEXT),
+            "old_text": (_described("The text as it is in the file now."), SOME_TEXT),
+            "new_text": (_described("The text that takes its place."), TEXT),
         },
     ),
     FileCommand(
         "move_file",
         "Rename or move a file.",
         ("mv",),
-        {"path": (PATH, ONE_LINE), "new_path": (_told("Its new path."), ONE_LINE)},
+        {"path": (PATH, ONE_LINE), "new_path": (_described("Its new path."), ONE_LINE)},
     ),
-    FileCommand("make_folder", "Make a folder.", ("mkdir", "-p"), {"path": (_told("Path of the folder."), ONE_LINE)}),
+    FileCommand("make_folder", "Make a folder.", ("mkdir", "-p"), {"path": (_described("Path of the folder."), ONE_LINE)}),
 )
 
 
@@ -152,20 +153,20 @@ def file_functions(member: str, filled: Mapping[str, Any]) -> tuple[EasyFunction
 
 
 def _easy(command: FileCommand, member: str, filled: Mapping[str, Any]) -> EasyFunction:
-    def to_native(call: Members) -> Members | None:
+    def to_tool(call: Members) -> Members | None:
         line = command.to_line(call)
         return None if line is None else {member: line}
 
-    def from_native(call: Members) -> Members | None:
+    def from_tool(call: Members) -> Members | None:
         line = call.get(member)
         return command.from_line(line) if isinstance(line, str) and len(call) == 1 else None
 
     return EasyFunction(
         command.name,
         command.description,
-        parameters({name: told for name, (told, _) in command.members.items()}, *command.members),
+        parameters({name: shown for name, (shown, _) in command.members.items()}, *command.members),
         parameters({name: accepted for name, (_, accepted) in command.members.items()}, *command.members),
-        to_native,
-        from_native,
+        to_tool,
+        from_tool,
         filled,
     )

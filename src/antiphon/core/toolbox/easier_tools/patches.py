@@ -201,8 +201,8 @@ FILE_FUNCTIONS = (
 
 def _easy(
     function: FileFunction,
-    to_native: Callable[[Operation], Members],
-    from_native: Callable[[Members], Operation | None],
+    to_tool: Callable[[Operation], Members],
+    from_tool: Callable[[Members], Operation | None],
     carrier: Members,
     carried_in: str,
 ) -> EasyFunction:
@@ -210,10 +210,10 @@ def _easy(
     return EasyFunction(
         function.name,
         function.description,
-        parameters=parameters({name: told for name, (told, _) in members.items()}, *members),
+        parameters=parameters({name: shown for name, (shown, _) in members.items()}, *members),
         accepts=parameters({name: accepted for name, (_, accepted) in members.items()}, *members),
-        to_native=_composed(function.to_operation, to_native),
-        from_native=_composed(from_native, function.from_operation),
+        to_tool=_composed(function.to_operation, to_tool),
+        from_tool=_composed(from_tool, function.from_operation),
         carrier=carrier,
         carried_in=carried_in,
     )

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
-from antiphon.core.toolbox.bm25 import rarity
+from antiphon.core.toolbox.word_ranking import rarity
 from antiphon.files.vector_stores.search.embeddings import Embedder, EmbedderOf
 from antiphon.files.vector_stores.search.found import Found, Ranking, Wanted, fuse
 from antiphon.files.vector_stores.search.words import (

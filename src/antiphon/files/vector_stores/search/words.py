@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from antiphon.core.toolbox.bm25 import damping
+from antiphon.core.toolbox.word_ranking import damping
 from antiphon.patterns import Pattern
 
 # A chunk with so many words is neither long nor short: nobody knows the average while chunks are still added.

@@ -1,7 +1,7 @@
-"""Answers that only repeat what Antiphon has said to the model: small models do that when they are asked again.
+"""Answers that only repeat a sentence that Antiphon has put into the prompt: small models do that when they are asked again.
 
 Such an answer is an answer without text. It is recognised while it arrives: text is buffered only as long as it may still
-become one of our own sentences, whatever white space is in it.
+become one of these sentences, whatever white space is in it.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from antiphon.core.events.deltas import Delta, TextDelta
 from antiphon.core.stream.text_calls import CallFinder, TextCalls
-from antiphon.core.toolbox.words import OWN_WORDS
+from antiphon.core.toolbox.prompt_texts import PROMPT_SENTENCES
 from antiphon.patterns import Pattern
 
 # A text longer than this is no longer compared.
@@ -19,20 +19,20 @@ _FIELD = re.compile(r"(\{\w+\})")
 _AROUND = r"[\s\"'`*.]*"
 
 
-class WithoutOwnWords:
-    """A CallFinder around another one. What is not one of our own sentences goes on to that one."""
+class WithoutRepeatedPrompts:
+    """A CallFinder around another one. What repeats no sentence of the prompt goes on to that one."""
 
-    __slots__ = ("_deciding", "_finder", "_pattern", "_rest", "names", "parroted")
+    __slots__ = ("_deciding", "_finder", "_pattern", "_rest", "names", "repeats_prompt")
 
     def __init__(self, finder: CallFinder | None, complaint: str) -> None:
-        """`complaint`: what was wrong with the answer before; it is part of what the model was told."""
+        """`complaint`: what was wrong with the answer before; the prompt says it."""
         self._finder: CallFinder = finder if finder is not None else TextCalls(())
         self.names: Collection[str] = self._finder.names
-        self._pattern = _own_words(complaint)
+        self._pattern = _sentences(complaint)
         self._deciding = True
         self._rest: list[Delta] = []
-        # An answer, or a part of it, was nothing but our own words.
-        self.parroted = False
+        # An answer, or a part of it, was nothing but a sentence of the prompt.
+        self.repeats_prompt = False
 
     @property
     def buffered(self) -> int:
@@ -60,11 +60,11 @@ class WithoutOwnWords:
         return self._pass_on()
 
     def _end(self, deltas: list[Delta]) -> list[Delta]:
-        """What was buffered is whole: our own words, or text after all."""
+        """What was buffered is whole: a sentence of the prompt, or text after all."""
         rest = self._buffered(deltas)
         text = self._text()
         if text and text.strip() and self._pattern.compiled.fullmatch(text) is not None:
-            self.parroted = True
+            self.repeats_prompt = True
             self._rest = []
         rest += self._pass_on()
         self._deciding = True
@@ -80,8 +80,8 @@ class WithoutOwnWords:
         return rest
 
 
-def _own_words(complaint: str) -> Pattern:
-    sentences = [*map(_template, OWN_WORDS), *([_literal(complaint)] if len(complaint) <= LONGEST else [])]
+def _sentences(complaint: str) -> Pattern:
+    sentences = [*map(_template, PROMPT_SENTENCES), *([_literal(complaint)] if len(complaint) <= LONGEST else [])]
     return Pattern(f"(?i){_AROUND}(?:{'|'.join(sentences)}){_AROUND}")
 
 

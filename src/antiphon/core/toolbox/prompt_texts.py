@@ -1,4 +1,8 @@
-"""Tools, calls and results as text in the messages, for chat templates that do not show tools to the model."""
+"""The texts that Antiphon itself puts into a prompt.
+
+Tools, calls and results are text in the messages for chat templates that do not show tools to the model. The sentences by which
+a model is asked again, or learns why a call was not run, are in one place so that a model that repeats one is recognised.
+"""
 
 from collections.abc import Sequence
 
@@ -24,7 +28,7 @@ RESULT_BEGINS, RESULT_ENDS = "<tool_response>", "</tool_response>"
 MUST = "Answer now by calling {names}, and with nothing else."
 
 
-def tools_to_words(tools: Sequence[ChatTool]) -> str:
+def tools_to_text(tools: Sequence[ChatTool]) -> str:
     return INTRODUCTION.format(tools="\n".join(msgspec.json.encode(tool.function).decode() for tool in tools))
 
 
@@ -36,16 +40,12 @@ def one_of(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"one of these functions: {', '.join(names)}"
 
 
-def call_to_words(name: str, arguments: str) -> str:
+def call_to_text(name: str, arguments: str) -> str:
     return f'<tool_call>\n{{"name": {msgspec.json.encode(name).decode()}, "arguments": {arguments}}}\n</tool_call>'
 
 
-def result_to_words(output: str) -> str:
+def result_to_text(output: str) -> str:
     return f"{RESULT_BEGINS}\n{output}\n{RESULT_ENDS}"
-
-
-# ---- what Antiphon itself says to a model ----------------------------------------------------------------------------
-# In one place, so that a model that repeats it is recognised.
 
 
 # ---- an answer that was rejected -------------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ def result_to_words(output: str) -> str:
 BAD_CALL = "This call was not carried out: {complaint}. Correct it, and call the tool again."
 BAD_ANSWER = "This answer cannot be used: {complaint}. Answer again, with nothing but JSON that follows the schema."
 
-# As a user would say it: a small model repeats what a tool is said to have answered, and this is no answer to anything.
+# As a user would write it: a small model repeats what a tool seems to have answered, and this is no answer to anything.
 CALL_AGAIN = "The arguments of the last call were wrong: {complaint}. Call {name} once more, with other arguments."
 CALL_INSTEAD = "The last call was wrong: {complaint}. Do the same by calling {names}, and with nothing else."
 CALL_ANOTHER = "Do not call {name} now, because {complaint}. Do something else instead."
@@ -103,8 +103,8 @@ ALL_FAIL = (
 NOT_APPROVED = "The user did not approve this call, so it was not made."
 REASON = "The reason: {reason}"
 
-# Each begins and ends with words of its own: what a model writes is compared with them from its first letter to its last.
-OWN_WORDS = (
+# Each begins and ends with fixed words: what a model writes is compared with them from its first letter to its last.
+PROMPT_SENTENCES = (
     BAD_CALL,
     BAD_ANSWER,
     CALL_AGAIN,

@@ -24,8 +24,8 @@ IMAGE_DEFAULTS = {
 MCP_DEFAULTS = {"allowed_tools": None, "require_approval": "always"}
 
 
-def tool_to_echo(tool: Tool) -> Tool:
-    return ECHOES.get(tool["type"], _as_given)(tool)
+def tool_to_response(tool: Tool) -> Tool:
+    return IN_RESPONSE.get(tool["type"], _as_given)(tool)
 
 
 def flat(tool: Tool) -> Tool:
@@ -94,7 +94,7 @@ def _without_secrets(value: Any) -> Any:
     return _as_given(value) if isinstance(value, dict) else value
 
 
-ECHOES: dict[str, Callable[[Tool], Tool]] = {
+IN_RESPONSE: dict[str, Callable[[Tool], Tool]] = {
     "function": _function,
     "custom": _given,
     "namespace": _namespace,

@@ -11,25 +11,25 @@ from support.exchanges import Recorder, run_answers
 from antiphon.core.events.deltas import CallDelta, TextDelta
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import BY_NAME, LLAMACPP, PLAIN
-from antiphon.core.stream.parroted_words import LONGEST, WithoutOwnWords
+from antiphon.core.stream.repeated_prompts import LONGEST, WithoutRepeatedPrompts
 from antiphon.core.stream.text_calls import CallFinder, ConstrainedCall, TextCalls
-from antiphon.core.toolbox.words import OWN_WORDS
+from antiphon.core.toolbox.prompt_texts import PROMPT_SENTENCES
 
 COMPLAINT = "'a' is a required property"
 
 
 def read(*pieces: str, finder: CallFinder | None = None) -> tuple[str, bool]:
     """The text that is passed on, and whether something was not."""
-    reader = WithoutOwnWords(finder, COMPLAINT)
+    reader = WithoutRepeatedPrompts(finder, COMPLAINT)
     deltas = [delta for piece in pieces for delta in reader.receive(piece)] + reader.close()
-    return "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)), reader.parroted
+    return "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)), reader.repeats_prompt
 
 
 def filled(sentence: str) -> str:
     return sentence.format(complaint=COMPLAINT, name="f", names="f", count=3)
 
 
-@pytest.mark.parametrize("sentence", OWN_WORDS)
+@pytest.mark.parametrize("sentence", PROMPT_SENTENCES)
 def test_each_of_our_own_sentences_is_recognised_however_it_is_written(sentence: str) -> None:
     own = filled(sentence)
     around = [own, f"\n{own}\n\n", f'"{own}"', own.replace(" ", "\n"), own.lower(), own.replace(COMPLAINT, "it is wrong")]
@@ -42,7 +42,7 @@ def test_the_complaint_alone_is_recognised() -> None:
     assert read("'a' is a", " required  property.") == ("", True)
 
 
-@pytest.mark.parametrize("sentence", OWN_WORDS)
+@pytest.mark.parametrize("sentence", PROMPT_SENTENCES)
 def test_a_sentence_with_more_than_our_own_words_is_shown(sentence: str) -> None:
     own = filled(sentence)
     assert read(f"{own} So I did that.") == (f"{own} So I did that.", False)
@@ -59,7 +59,7 @@ def test_what_is_shown_does_not_depend_on_the_pieces(pieces: list[str]) -> None:
     assert read(*pieces) == read("".join(pieces)) == read(*"".join(pieces))
 
 
-@pytest.mark.parametrize("sentence", OWN_WORDS)
+@pytest.mark.parametrize("sentence", PROMPT_SENTENCES)
 def test_our_own_words_are_recognised_in_an_answer_by_a_function(sentence: str) -> None:
     said = msgspec.json.encode({"name": "say", "arguments": {"text": filled(sentence)}}).decode()
     assert read(said, finder=ConstrainedCall(["f"], say="say")) == ("", True)
@@ -67,7 +67,7 @@ def test_our_own_words_are_recognised_in_an_answer_by_a_function(sentence: str) 
 
 
 def test_text_is_shown_as_soon_as_it_cannot_be_ours() -> None:
-    reader = WithoutOwnWords(None, COMPLAINT)
+    reader = WithoutRepeatedPrompts(None, COMPLAINT)
     assert reader.receive("This") == []
     assert not reader.take_if_plain(" one")
     assert reader.receive(" one") == [TextDelta("This"), TextDelta(" one")]
@@ -80,7 +80,7 @@ def test_what_is_too_long_to_be_ours_is_shown() -> None:
 
 
 def test_calls_in_the_text_are_found_all_the_same() -> None:
-    reader = WithoutOwnWords(TextCalls({"f": None}), COMPLAINT)
+    reader = WithoutRepeatedPrompts(TextCalls({"f": None}), COMPLAINT)
     deltas = reader.receive('<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>') + reader.close()
     assert [delta.name for delta in deltas if isinstance(delta, CallDelta)] == ["f"]
     assert reader.names == {"f": None}

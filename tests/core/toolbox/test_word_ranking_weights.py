@@ -2,8 +2,7 @@
 
 import pytest
 
-from antiphon.core.toolbox.bm25 import damping, rarity
-from antiphon.core.toolbox.search import scores, words_of
+from antiphon.core.toolbox.word_ranking import damping, rarity, scores, words_of
 from antiphon.files.vector_stores.search.words import level_of, terms_of_text
 
 
