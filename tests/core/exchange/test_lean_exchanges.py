@@ -112,7 +112,7 @@ def test_notices_cost_little_where_there_are_none() -> None:
 
 def box_of(tools: list[dict[str, Any]], environment: Environment, **members: Any) -> Toolbox:
     exchange = Exchange(request_with(tools=tools, **members), [known_engine()], environment)
-    return exchange._question.conversion.box
+    return exchange._open.question.conversion.box
 
 
 def test_the_same_tools_are_converted_once() -> None:
@@ -205,7 +205,7 @@ def test_an_exchange_is_freed_as_soon_as_nobody_has_it() -> None:
         exchange = Exchange(request_with(**members), [known_engine()], environment)
         exchange.start()
         exchange.receive(ANSWER)
-        question = weakref.ref(exchange._question)
+        question = weakref.ref(exchange._open.question)
         gc.disable()
         try:
             del exchange
