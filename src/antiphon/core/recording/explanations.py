@@ -47,7 +47,7 @@ ERRORS: dict[str, Explanation] = {
     ),
     "engine_error": Explanation("The engine failed while it answered.", "Look at the last chunk, and at the engine's log."),
     "engine_unavailable": Explanation(
-        "The engine cannot be reached, or is not ready yet.", "Check that it runs at its address: `antiphon doctor` tells."
+        "The engine cannot be reached, or is not ready yet.", "Check that it runs at its address: `antiphon doctor` shows it."
     ),
     "engine_busy": Explanation(
         "The engine has as many requests as it may have, and the queue did not move in time.",
