@@ -25,7 +25,7 @@ from antiphon.core.prompt.content_parts import CONVERTERS as PARTS
 from antiphon.core.prompt.convert import ChatInputs, request_to_chat
 from antiphon.core.prompt.input_items import CONVERTERS
 from antiphon.core.prompt.stored_form import check_items, items_to_stored_form
-from antiphon.core.prompt.template_rules import fitted
+from antiphon.core.prompt.template_rules import apply_template_rules
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.toolbox.tools import DEFINITIONS
@@ -307,7 +307,7 @@ def test_each_turns_messages_are_a_prefix_of_the_next_ones_whatever_is_demanded(
 def test_messages_that_satisfy_the_demands_stay_as_they_are(turns: list[list[dict[str, Any]]], dialect: Dialect) -> None:
     request = CreateResponse(input=[])
     once = request_to_chat(ChatInputs(request, [item for part in turns for item in part], dialect, "m")).chat.messages
-    assert fitted(once, dialect) == (once, [])
+    assert apply_template_rules(once, dialect) == (once, [])
 
 
 @st.composite

@@ -120,7 +120,7 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(UNPARSED, {"constrains_json_with_tools": False}, _has_format_and_tools, lasting=False),
     # llama.cpp and LMDeploy, when a model writes a call that they cannot parse. We may be able to parse or repair it.
     Lesson(UNPARSED, {"reads_calls": False}, _has_tools, lasting=False, repeats=True, kinds=UNPARSED_KINDS),
-    # llama.cpp, when its parser wants more of a text than that, as with Command R7B. What it would have told apart is in the
+    # llama.cpp, when its parser wants more of a text than that, as with Command R7B. What it would have separated is in the
     # text then. It fails at the end of an answer, so a model that never writes what it wants costs an answer each time.
     Lesson(UNPARSED, _switched_off, _always, lasting=False, repeats=True),
     # The same where it cannot be switched off: gpt-oss, Functionary 3.2.

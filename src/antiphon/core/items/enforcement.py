@@ -42,7 +42,7 @@ NOTHING_RAN: frozenset[Hashable] = frozenset()
 class Verdict(Enum):
     SHOW = "emit the item"
     DROP = "a call that is not wanted: collect its pieces, emit nothing"
-    ANSWER = "a call that is not run: tell the model why, emit nothing"
+    ANSWER = "a call that is not run: the model gets the reason as its result, emit nothing"
     REJECT = "ask the model for it again, emit nothing"
     FAIL = "rather no answer than this one"
 
@@ -205,7 +205,7 @@ class Enforcement:
     # ---- calls that are not run --------------------------------------------------------------------------------------
 
     def _is_answered(self, call: CallState) -> bool:
-        """Where the gateway runs tools, the model is told what is wrong with its call, and goes on."""
+        """Where the gateway runs tools, the model reads what is wrong with its call, and goes on."""
         required = self.requirements
         if not required.tools.is_known(call.name) or not (required.withheld or required.allows(call.name)):
             words = NO_SUCH_TOOL if required.offered else NO_TOOLS_LEFT

@@ -237,14 +237,14 @@ def _as_answered(
 def _offer(request: CreateResponse, box: Toolbox, draft: ChatDraft, inputs: ChatInputs) -> Offer:
     help = inputs.help
     withheld = draft.stop_loops(helped=help.stops_loops)
-    holds_calls = help.holds_calls and _may_hold_calls(request)
+    holds_calls = help.holds_calls and _may_constrain_calls(request)
     # A server's tools may be meant that are not known yet. The request is converted again when they are.
     choice = provisional_choice(request.tool_choice, box) if box.unlisted else request.tool_choice
     offer = choice_to_offer(choice, box, inputs.dialect, inputs.tools.definitions, holds_calls=holds_calls)
     return offer_without(offer, withheld, box.own_names(offer.names)) if withheld else offer
 
 
-def _may_hold_calls(request: CreateResponse) -> bool:
+def _may_constrain_calls(request: CreateResponse) -> bool:
     """Not where something is asked of the text itself, which would be about the JSON around it: a format, the probabilities of
     its tokens, the words that end it."""
     return not wants_json(request) and not request.stop and not wants_logprobs(request)

@@ -350,7 +350,7 @@ class ThinkTags:
         if self._state is State.COPIED and copy.is_whole:
             self._drop()
             return self._visible(copy.space)
-        return self._show(copy) if self._state is State.COPIED or copy.is_ahead else []
+        return self._show(copy) if self._state is State.COPIED or copy.second_is_longer else []
 
     def _drop(self) -> None:
         self._state = State.PLAIN

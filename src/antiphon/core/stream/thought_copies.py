@@ -32,7 +32,7 @@ class _Trimmed:
 class ThoughtCopy:
     """`first` and `second` take the pieces of the two. Those of the second are withheld as long as it may be a copy."""
 
-    __slots__ = ("_ahead", "_at", "_first", "_second", "_space", "_withheld", "differs", "is_ahead", "is_blank")
+    __slots__ = ("_ahead", "_at", "_first", "_second", "_space", "_withheld", "differs", "is_blank", "second_is_longer")
 
     def __init__(self, thought: str, *, withheld: str = "") -> None:
         """`thought`: what has come of the first. `withheld`: what precedes the second, and is no part of it."""
@@ -43,8 +43,7 @@ class ThoughtCopy:
         self._at = 0
         self._withheld = [withheld]
         self._space: list[str] = []
-        # The second is the one that has more.
-        self.is_ahead = False
+        self.second_is_longer = False
         self.is_blank = True
         self.differs = False
         self.first(thought)
@@ -66,7 +65,7 @@ class ThoughtCopy:
     @property
     def surplus(self) -> str:
         """What the second has more than the first."""
-        return "".join(self._ahead)[self._at :] if self.is_ahead and not self.differs else ""
+        return "".join(self._ahead)[self._at :] if self.second_is_longer and not self.differs else ""
 
     def first(self, piece: str) -> None:
         self._compare(self._first.add(piece), second=False)
@@ -87,7 +86,7 @@ class ThoughtCopy:
 
     def _compare(self, text: str, *, second: bool) -> None:
         at = 0
-        while at < len(text) and self._ahead and self.is_ahead is not second:
+        while at < len(text) and self._ahead and self.second_is_longer is not second:
             other = self._ahead[0]
             size = min(len(other) - self._at, len(text) - at)
             if other[self._at : self._at + size] != text[at : at + size]:
@@ -99,7 +98,7 @@ class ThoughtCopy:
                 self._ahead.popleft()
                 self._at = 0
         if at < len(text):
-            self.is_ahead = second
+            self.second_is_longer = second
             self._ahead.append(text[at:])
         elif not self._ahead:
-            self.is_ahead = False
+            self.second_is_longer = False
