@@ -126,7 +126,7 @@ def _next_round(open: OpenResponse) -> AskReason:
     """The calls of this round have results: the model continues."""
     output, enforcement, question = open.answers.output, open.answers.enforcement, open.question
     called = any(isinstance(state, CallState) for state in output.round)
-    in_loop = enforcement.repeats_itself
+    in_loop = enforcement.runs.is_loop
     # A small model would go on with what it reads of a call that was not run.
     states = output.turn
     if in_loop and question.is_helped:

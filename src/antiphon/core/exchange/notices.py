@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from antiphon.core.exchange.question import Question
 from antiphon.core.items.answers import Answers
-from antiphon.core.items.enforcement import Enforcement
+from antiphon.core.items.call_history import LeftOutCalls
 from antiphon.core.knowledge.sampling import is_capped
 from antiphon.core.stream.chat_chunks import OUT_OF_TOKENS
 from antiphon.errors import counted
@@ -31,8 +31,8 @@ def answer_notices(request: CreateResponse, question: Question, answers: Answers
     reader = answers.reader
     if question.conversation.dropped:
         notices.append(TRUNCATED)
-    if answers.enforcement.has_left_out:
-        notices += _calls_left_out(answers.enforcement)
+    if (left_out := answers.enforcement.left_out).any:
+        notices += _calls_left_out(left_out)
     if reader.parroted:
         notices.append(PARROTED)
     # The prefix is what our own constraint has made the model write.
@@ -52,16 +52,16 @@ def answer_notices(request: CreateResponse, question: Question, answers: Answers
     return notices
 
 
-def _calls_left_out(enforcement: Enforcement) -> Iterator[str]:
-    if dropped := enforcement.dropped:
-        yield DROPPED_CALLS.format(count=dropped, limit=enforcement.limit)
-    for name, why in enforcement.not_run:
+def _calls_left_out(calls: LeftOutCalls) -> Iterator[str]:
+    if dropped := calls.dropped:
+        yield DROPPED_CALLS.format(count=dropped, limit=calls.limit)
+    for name, why in calls.not_run:
         yield NOT_RUN.format(name=name, why=why)
-    for name in enforcement.looping:
+    for name in calls.looping:
         yield LOOPING.format(name=name)
-    if after := enforcement.after_rejected:
+    if after := calls.after_rejected:
         yield AFTER_REJECTED.format(count=after)
-    for name in enforcement.unchecked:
+    for name in calls.unchecked:
         yield UNCHECKED.format(name=name)
 
 
