@@ -34,6 +34,7 @@ from antiphon.core.exchange.opening import (
     compaction_failed,
     must_compact,
     request_to_summary_request,
+    set_compact_threshold,
 )
 from antiphon.core.exchange.question import Question
 from antiphon.core.exchange.response_object import Next, Phase, open_response
@@ -62,6 +63,9 @@ class Exchange:
     types of the tools. `files`: the files that containers have already, by the ids of the containers. `in_words`: the numbers
     of those engines that get the tools of this conversation in words, whatever is known of them by now.
     """
+
+    # The exchange that compacts the history before it is answered, if the prompt has too many tokens.
+    compaction: "Exchange | None" = None
 
     def __init__(
         self,
@@ -96,10 +100,10 @@ class Exchange:
         # The engine answer that is being read; `receive`, `reading` and `check` are its own.
         self.answer = self._open.answers.reader
         self._lifecycle = Lifecycle(self.response, self._sequence.numbering)
-        # The exchange that compacts the history before it is answered, if the prompt has too many tokens.
-        self.compaction: Exchange | None = None
         self._phase: Phase = Opening(self._open, "first")
         self.step: Step = DONE
+        if request.context_management:
+            set_compact_threshold(self._open, request.context_management)
         if request.generate is not False:
             self._follow(self._phase)
 

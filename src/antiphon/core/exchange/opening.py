@@ -1,5 +1,7 @@
 """What comes before an engine is asked: documents are read, servers listed, approved calls run, a prompt too long compacted."""
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec import structs
 
@@ -15,7 +17,8 @@ from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.prompt.truncation import CHARACTERS_PER_TOKEN
 from antiphon.core.toolbox.mcp_servers import Listing, McpServer
 from antiphon.errors import ApiError, ExternalConnectorError
-from antiphon.wire.responses import Compaction, CreateResponse, OutputItem
+from antiphon.sealing import NO_SEALER
+from antiphon.wire.responses import Compaction, ContextManagement, CreateResponse, OutputItem
 
 
 class Opening(Phase):
@@ -79,14 +82,38 @@ class Opening(Phase):
         return self.proceed()
 
 
-# ---- a prompt with too many tokens --------------------------------------------------------------------------------------
+# ---- `context_management`: a prompt with too many tokens is compacted before it is answered, at most once in a response ----
 
+# Where no threshold is given: the share of the model's context window that the prompt may fill.
+SHARE_OF_WINDOW = 0.8
 # A compaction must replace at least this share of the threshold. Otherwise every turn would be compacted, for little.
 LEAST_SHARE = 0.1
 
+UNKNOWN_WINDOW = "context_management was ignored: it has no compact_threshold, and the context window of the model is not known"
+CANNOT_SEAL = "context_management was ignored: there is no sealer for compactions"
 TOO_LITTLE = "context_management: the prompt is over the threshold, but there is too little before the last turn to compact"
 FAILED = "context_management: the history was not compacted: {reason}"
 CUT_OFF = "The summary was cut off."
+
+
+def set_compact_threshold(open: OpenResponse, entries: Sequence[ContextManagement]) -> None:
+    """A summary is not compacted itself."""
+    question = open.question
+    if question.conversion.compacts:
+        return
+    if open.environment.sealer is NO_SEALER:
+        open.compaction_notices = (CANNOT_SEAL,)
+        return
+    open.compact_threshold = _threshold(entries, question.engine.knowledge.window_of(question.model))
+    if open.compact_threshold is None:
+        open.compaction_notices = (UNKNOWN_WINDOW,)
+
+
+def _threshold(entries: Sequence[ContextManagement], window: int | None) -> int | None:
+    given = [entry.compact_threshold for entry in entries if entry.compact_threshold is not None]
+    if given:
+        return min(given)
+    return None if window is None else int(window * SHARE_OF_WINDOW)
 
 
 def must_compact(open: OpenResponse, tokens: int) -> bool:

@@ -20,8 +20,8 @@ from antiphon.core.protocols.responses.fields import SEALED_REASONING, conversat
 from antiphon.core.stream.citations import Sources
 from antiphon.core.stream.file_links import CodeFile
 from antiphon.core.toolbox.choice import choice_to_echo
-from antiphon.sealing import NO_SEALER, KeptItems
-from antiphon.wire.responses import ContextManagement, CreateResponse, ReasoningOptions, Response, TextFormat, TextOptions
+from antiphon.sealing import KeptItems
+from antiphon.wire.responses import CreateResponse, ReasoningOptions, Response, TextFormat, TextOptions
 
 # ---- What the events of a response look like, by its request ---------------------------------------------------------
 
@@ -199,35 +199,7 @@ def open_response(
         for container, known in files.items():
             sources.add_files(container, known)
     approvals = question.approvals if runs_tools and not conversion.compacts else ()
-    open = OpenResponse(request, response, environment, question, answers, sources, notices, runs_tools, approvals)
-    if request.context_management and not conversion.compacts:
-        set_compact_threshold(open, request.context_management)
-    return open
-
-
-# ---- `context_management`: a prompt with too many tokens is compacted before it is answered, at most once in a response ----
-
-# Where no threshold is given: the share of the model's context window that the prompt may fill.
-SHARE_OF_WINDOW = 0.8
-UNKNOWN_WINDOW = "context_management was ignored: it has no compact_threshold, and the context window of the model is not known"
-CANNOT_SEAL = "context_management was ignored: there is no sealer for compactions"
-
-
-def set_compact_threshold(open: OpenResponse, entries: Sequence[ContextManagement]) -> None:
-    question = open.question
-    if open.environment.sealer is NO_SEALER:
-        open.compaction_notices = (CANNOT_SEAL,)
-        return
-    open.compact_threshold = _threshold(entries, question.engine.knowledge.window_of(question.model))
-    if open.compact_threshold is None:
-        open.compaction_notices = (UNKNOWN_WINDOW,)
-
-
-def _threshold(entries: Sequence[ContextManagement], window: int | None) -> int | None:
-    given = [entry.compact_threshold for entry in entries if entry.compact_threshold is not None]
-    if given:
-        return min(given)
-    return None if window is None else int(window * SHARE_OF_WINDOW)
+    return OpenResponse(request, response, environment, question, answers, sources, notices, runs_tools, approvals)
 
 
 # ---- the phases of its exchange ----------------------------------------------------------------------------------------
