@@ -39,6 +39,12 @@ class RunHistory(Struct):
         self._before = (*self._before, ran)[1 - LOOP_AT :]
         self._in_round = {}
 
+    def start(self, call: CallState) -> None:
+        """The gateway runs the call. What one does that opens early is known when its arguments are whole: see `add()`."""
+        self.count += 1
+        if not call.opens_early:
+            self.add(call)
+
     def add(self, call: CallState) -> None:
         self._in_round[_action(call)] = None
 
@@ -85,6 +91,9 @@ class LeftOutCalls(Struct):
 
     def add_not_run(self, call: CallState, why: str) -> None:
         self.not_run[call.name[:LONGEST_NAME], why] = None
+
+    def add_after_rejected(self) -> None:
+        self.after_rejected += 1
 
     def add_looping(self, call: CallState) -> None:
         self.looping = _with(self.looping, call.name)

@@ -90,9 +90,7 @@ class Enforcement:
         if verdict is Verdict.SHOW and isinstance(state, CallState):
             self._shown_in_round += 1
             if state.must_run:
-                self.runs.count += 1
-                if not state.opens_early:
-                    self.runs.add(state)
+                self.runs.start(state)
             if state.outcome is not None and state.outcome.unfinished:
                 self.left_out.add_unchecked(state)
         return verdict
@@ -104,7 +102,7 @@ class Enforcement:
             return Verdict.DROP
         if isinstance(state, CallState) and self.rejection is not None:
             # The model is asked again, and would make this call a second time, or in another order.
-            self.left_out.after_rejected += 1
+            self.left_out.add_after_rejected()
             return Verdict.DROP
         if isinstance(state, CallState) and self.requirements.hosted and self._is_answered(state):
             return Verdict.ANSWER
