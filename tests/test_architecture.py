@@ -263,6 +263,7 @@ def test_no_engines_name_stands_in_a_condition() -> None:
 # What to ask next is decided in the core: these modules are its policy, and nobody else uses them.
 POLICY = (
     *("core/items/enforcement.py", "core/items/item_sequence.py", "core/items/output.py"),
+    *("core/exchange/opening.py", "core/exchange/answering.py", "core/exchange/closing.py", "core/items/answers.py"),
     *("core/exchange/lessons.py", "core/exchange/question.py", "core/exchange/repairs.py", "core/prompt/rounds.py"),
 )
 
@@ -286,6 +287,33 @@ def test_one_place_numbers_events() -> None:
         return any(isinstance(target, ast.Attribute) and target.attr == "sequence_number" for target in targets)
 
     assert {path.name for path in FILES if any(map(numbers, ast.walk(ast.parse(path.read_text()))))} == {"numbering.py"}
+
+
+def test_the_error_the_events_and_the_check_of_a_response_have_one_writer() -> None:
+    """Each is an attribute that others read. Who wants it changed calls a method of the object that has it."""
+    owned = {"error", "events", "check"}
+    changes = {"append", "extend", "insert", "clear", "pop", "remove"}
+
+    def is_anothers(node: ast.AST) -> bool:
+        return isinstance(node, ast.Attribute) and node.attr in owned and ast.unparse(node.value) != "self"
+
+    def written(node: ast.AST) -> Iterator[ast.AST]:
+        for target in node.targets if isinstance(node, ast.Assign) else []:
+            yield from target.elts if isinstance(target, ast.Tuple) else [target]
+        if isinstance(node, ast.AugAssign | ast.AnnAssign):
+            yield node.target
+        if isinstance(node, ast.Attribute) and node.attr in changes:
+            yield node.value
+
+    breaches = [
+        f"{name_of(path)}: {ast.unparse(target)}"
+        for path in FILES
+        if folder_of(path) in ("core/exchange", "core/items", "core/stream", "core/stream/text_calls")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for target in written(node)
+        if is_anothers(target)
+    ]
+    assert breaches == []
 
 
 def test_nothing_parses_what_we_encoded_but_the_one_reader_of_stored_events() -> None:

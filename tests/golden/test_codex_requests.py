@@ -11,7 +11,7 @@ from support.engine import OWN_FIELDS, objection
 
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import BY_NAME, PLAIN
-from antiphon.core.prompt.convert import request_to_chat
+from antiphon.core.prompt.convert import ChatInputs, request_to_chat
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.read import body_to_request
 
@@ -33,7 +33,7 @@ NOTICES: dict[str, tuple[str, ...]] = {
 @pytest.mark.parametrize("path", REQUESTS, ids=[path.stem for path in REQUESTS])
 def test_a_request_of_codex_converts_and_the_notice_is_exact(path: Path) -> None:
     request, unknown = body_to_request(path.read_bytes())
-    conversion = request_to_chat(request, request_to_items(request), PLAIN, "m")
+    conversion = request_to_chat(ChatInputs(request, request_to_items(request), PLAIN, "m"))
     assert unknown == []
     assert conversion.notices == NOTICES.get(path.stem, (WEB_SEARCH,))
 
@@ -43,6 +43,6 @@ def test_a_strict_engine_takes_every_one_of_them(dialect: Dialect) -> None:
     assert len(REQUESTS) == 20
     for path in REQUESTS:
         request, _ = body_to_request(path.read_bytes())
-        chat = request_to_chat(request, request_to_items(request), dialect, "m").chat
+        chat = request_to_chat(ChatInputs(request, request_to_items(request), dialect, "m")).chat
         body = msgspec.json.decode(msgspec.json.encode(chat))
         assert objection(body, own_fields=OWN_FIELDS.get(dialect.name, ())) is None

@@ -14,7 +14,7 @@ from support.gateway import GatewayUnderTest
 from support.template_battery import TOOLS, assistant, output, thought, user
 
 from antiphon.core.knowledge.dialect import Dialect
-from antiphon.core.prompt.convert import request_to_chat
+from antiphon.core.prompt.convert import ChatInputs, request_to_chat
 from antiphon.wire.responses import CreateResponse
 
 Body = dict[str, Any]
@@ -101,7 +101,7 @@ def rendered(history: History, dialect: Dialect, url: str) -> str:
     request = msgspec.convert(
         {"model": "tiny", "input": items, "instructions": words, "tools": TOOLS if history.has_tools else []}, CreateResponse
     )
-    chat = msgspec.to_builtins(request_to_chat(request, items, dialect, "tiny").chat)
+    chat = msgspec.to_builtins(request_to_chat(ChatInputs(request, items, dialect, "tiny")).chat)
     body = {name: chat[name] for name in ("messages", "tools", "tool_choice") if name in chat}
     asked = urllib.request.Request(
         url + "/apply-template", msgspec.json.encode(body), headers={"Content-Type": "application/json", "Connection": "close"}

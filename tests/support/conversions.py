@@ -7,7 +7,7 @@ import pytest
 
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import PLAIN
-from antiphon.core.prompt.convert import Conversion, request_to_chat
+from antiphon.core.prompt.convert import ChatInputs, Conversion, request_to_chat
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.errors import InvalidRequest
@@ -15,7 +15,7 @@ from antiphon.errors import InvalidRequest
 
 def converted(input: Any = "Hi", dialect: Dialect = PLAIN, **fields: Any) -> Conversion:
     request, _ = body_to_request(msgspec.json.encode({"input": input, **fields}))
-    return request_to_chat(request, request_to_items(request), dialect, "m")
+    return request_to_chat(ChatInputs(request, request_to_items(request), dialect, "m"))
 
 
 def chat(input: Any = "Hi", dialect: Dialect = PLAIN, **fields: Any) -> dict[str, Any]:

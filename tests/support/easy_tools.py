@@ -9,7 +9,7 @@ import msgspec
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.help import Help
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
-from antiphon.core.prompt.convert import Conversion, request_to_chat
+from antiphon.core.prompt.convert import ChatInputs, Conversion, request_to_chat
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.toolbox.easier_tools.adaptations import ADAPTATIONS
@@ -185,7 +185,7 @@ CASES = {
 
 def convert(items: list[Item], tools: list[Tool], help: Help = HELP, **fields: Any) -> Conversion:
     request, _ = body_to_request(msgspec.json.encode({"input": items, "tools": tools, **fields}))
-    conversion = request_to_chat(request, request_to_items(request), PLAIN, "m", help=help)
+    conversion = request_to_chat(ChatInputs(request, request_to_items(request), PLAIN, "m", help=help))
     assert objection(msgspec.json.decode(msgspec.json.encode(conversion.chat))) is None
     return conversion
 

@@ -87,7 +87,7 @@ class GivenDeltas:
 
 def run_deltas(*deltas: Delta, request: CreateResponse = REQUEST, ended: bool = True, dialect: Dialect = PLAIN) -> list[Event]:
     """The events of a response whose one engine answer is these deltas, every invariant checked."""
-    exchange = Exchange(request, [EngineKnowledge(dialect)], make_environment(), response_id="resp_1", asks_again=False)
+    exchange = Exchange(request, [EngineKnowledge(dialect)], make_environment(), response_id="resp_1", may_ask_again=False)
     events = [*_run_checks(exchange), *exchange.start()]
     exchange.answer._stream = GivenDeltas(deltas, ended=ended)  # type: ignore[assignment]
     events += exchange.receive(b"")

@@ -273,7 +273,7 @@ def test_pieces_that_are_joined_now_and_then_are_copied_once() -> None:
         exchange.receive(chunk({"content": piece}))
         if number % 10 == 0:
             exchange.join_pieces()
-    path = exchange._sequence.fast_path
+    path = exchange._open.answers.sequence.fast_path
     assert path is not None
     # One for each time, the first one, and those that came since.
     assert len(path.pieces) <= 100 + 1 + 10
@@ -291,7 +291,7 @@ def test_the_pieces_of_a_long_text_are_joined_as_they_come(member: str) -> None:
     exchange.start()
     for each in pieces:
         exchange.receive(chunk({member: each}))
-    path = exchange._sequence.fast_path
+    path = exchange._open.answers.sequence.fast_path
     assert path is not None
     assert len(path.pieces) < 2 * MOST_PIECES
     tags = exchange.answer._stream._reader.tags

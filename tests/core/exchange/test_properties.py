@@ -22,10 +22,10 @@ from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import BY_NAME
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.prompt.content_parts import CONVERTERS as PARTS
-from antiphon.core.prompt.convert import request_to_chat
+from antiphon.core.prompt.convert import ChatInputs, request_to_chat
 from antiphon.core.prompt.input_items import CONVERTERS
 from antiphon.core.prompt.stored_form import check_items, items_to_stored_form
-from antiphon.core.prompt.template_rules import fitted
+from antiphon.core.prompt.template_rules import apply_template_rules
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.toolbox.definitions import DEFINITIONS
@@ -66,7 +66,7 @@ json_values = st.recursive(
 def convert(items: list[Any], dialect: Dialect, **fields: Any) -> list[dict[str, Any]]:
     """The chat messages, through the bytes of a request and of a chat request, held against a strict engine."""
     request, _ = body_to_request(msgspec.json.encode({"input": items, **fields}))
-    chat = request_to_chat(request, request_to_items(request), dialect, "m").chat
+    chat = request_to_chat(ChatInputs(request, request_to_items(request), dialect, "m")).chat
     body = msgspec.json.decode(msgspec.json.encode(chat))
     assert objection(body, own_fields=dialect.extra) is None
     messages: list[dict[str, Any]] = body["messages"]
@@ -159,8 +159,8 @@ def test_a_history_that_was_accepted_converts_for_ever_and_is_the_same_prompt_on
     stored = items_to_stored_form(accepted, lambda prefix: f"{prefix}_{next(numbers)}")
     check_items(stored)
     request = CreateResponse(input=[GO_ON])
-    first = request_to_chat(request, [*accepted, GO_ON], dialect, "m").chat
-    later = request_to_chat(request, [*stored, GO_ON], dialect, "m", earlier=len(stored)).chat
+    first = request_to_chat(ChatInputs(request, [*accepted, GO_ON], dialect, "m")).chat
+    later = request_to_chat(ChatInputs(request, [*stored, GO_ON], dialect, "m", earlier=len(stored))).chat
     assert objection(msgspec.json.decode(msgspec.json.encode(later)), own_fields=dialect.extra) is None
     assert later.messages == first.messages
 
@@ -170,7 +170,7 @@ def test_a_history_that_was_stored_unchecked_converts_too(items: list[Any], dial
     items = [item for item in items if isinstance(item, dict)]
     items += items_to_stored_form(items, lambda prefix: prefix)
     request = CreateResponse(input=[GO_ON])
-    chat = request_to_chat(request, [*items, GO_ON], dialect, "m", earlier=len(items)).chat
+    chat = request_to_chat(ChatInputs(request, [*items, GO_ON], dialect, "m", earlier=len(items))).chat
     assert objection(msgspec.json.decode(msgspec.json.encode(chat)), own_fields=dialect.extra) is None
     assert chat.messages
 
@@ -306,8 +306,8 @@ def test_each_turns_messages_are_a_prefix_of_the_next_ones_whatever_is_demanded(
 @given(marked_conversation(), demanding_dialects)
 def test_messages_that_satisfy_the_demands_stay_as_they_are(turns: list[list[dict[str, Any]]], dialect: Dialect) -> None:
     request = CreateResponse(input=[])
-    once = request_to_chat(request, [item for part in turns for item in part], dialect, "m").chat.messages
-    assert fitted(once, dialect) == (once, [])
+    once = request_to_chat(ChatInputs(request, [item for part in turns for item in part], dialect, "m")).chat.messages
+    assert apply_template_rules(once, dialect) == (once, [])
 
 
 @st.composite
@@ -508,7 +508,7 @@ any_body = st.builds(
 def test_any_request_converts_or_is_a_clean_400(body: dict[str, Any], dialect: Dialect) -> None:
     try:
         request, _ = body_to_request(msgspec.json.encode(body))
-        conversion = request_to_chat(request, request_to_items(request), dialect, "m")
+        conversion = request_to_chat(ChatInputs(request, request_to_items(request), dialect, "m"))
         response = request_to_response(request, conversion.box.in_response, response_id="resp_1", model="m", now=0)
     except InvalidRequest as refused:
         clean = refused.status == 400

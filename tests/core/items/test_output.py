@@ -173,7 +173,7 @@ def test_dropped_calls_are_counted_and_a_placeholder_is_not() -> None:
     output = Output(sequence, new_id=new_id, style=EventStyle(), enforcement=enforcement, usage=UsageCount())
     for delta in (CallDelta(0, "a", "f", "{}"), CallDelta(1), CallDelta(2, "c", "g", "{}"), CallDelta(3, "d", None, "{}")):
         output.receive(delta)
-    assert enforcement.dropped == 2
+    assert enforcement.left_out.dropped == 2
 
 
 def test_text_after_a_call_is_a_message_of_its_own() -> None:

@@ -13,7 +13,7 @@ from antiphon.core.knowledge.help import NO_HELP, Help
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
 from antiphon.core.knowledge.sampling import ENGINE_DEFAULT, Sampling
 from antiphon.core.prompt.compaction import TRIGGER
-from antiphon.core.prompt.convert import request_to_chat
+from antiphon.core.prompt.convert import ChatInputs, request_to_chat
 from antiphon.errors import EngineUnavailable
 from antiphon.sealing import Sealer
 from antiphon.wire.responses import CreateResponse
@@ -41,7 +41,7 @@ def sent(fields: dict[str, Any], knowledge: EngineKnowledge | None = None, help:
     request = msgspec.convert({"model": "any", "input": "Hi", **fields}, CreateResponse)
     items = request.input if isinstance(request.input, list) else [{"role": "user", "content": request.input}]
     sampling = knowledge.sampling_for("any")
-    chat = request_to_chat(request, items, knowledge.dialect_for("any"), "any", help=help, sampling=sampling).chat
+    chat = request_to_chat(ChatInputs(request, items, knowledge.dialect_for("any"), "any", help=help, sampling=sampling)).chat
     return {name: value for name, value in msgspec.to_builtins(chat).items() if name in SAMPLED}
 
 

@@ -19,7 +19,7 @@ from antiphon.core.knowledge.dialects import (
     VLLM,
 )
 from antiphon.core.prompt.chat_request import UNSEEN_IMAGES
-from antiphon.core.prompt.convert import request_to_chat
+from antiphon.core.prompt.convert import ChatInputs, request_to_chat
 from antiphon.core.protocols.responses.fields import FIELDS, request_to_items
 from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.wire.responses import CreateResponse
@@ -285,7 +285,7 @@ def test_the_response_echoes_what_was_asked_for_and_defaults_what_was_not() -> N
             }
         )
     )
-    tools = request_to_chat(request, request_to_items(request), PLAIN, "m").box.in_response
+    tools = request_to_chat(ChatInputs(request, request_to_items(request), PLAIN, "m")).box.in_response
     response = request_to_response(request, tools, response_id="resp_1", model="m", now=3)
     assert unknown == ["wrong"]
     assert response.temperature == 0

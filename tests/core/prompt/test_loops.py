@@ -19,7 +19,7 @@ from support.toy_tool import DICE, Dice, roll
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import BY_NAME, PLAIN
 from antiphon.core.knowledge.help import NO_HELP, Help
-from antiphon.core.prompt.convert import Conversion, request_to_chat
+from antiphon.core.prompt.convert import ChatInputs, Conversion, request_to_chat
 from antiphon.core.prompt.loops import (
     Result,
     find_loops,
@@ -43,7 +43,7 @@ def converted(
     items: list[Item], *, help: Help = HELP, dialect: Dialect = PLAIN, tools: list[Item] = TOOLS, **fields: Any
 ) -> Conversion:
     request, _ = body_to_request(msgspec.json.encode({"input": items, "tools": tools, **fields}))
-    return request_to_chat(request, request_to_items(request), dialect, "m", help=help)
+    return request_to_chat(ChatInputs(request, request_to_items(request), dialect, "m", help=help))
 
 
 def body(items: list[Item], **options: Any) -> Any:

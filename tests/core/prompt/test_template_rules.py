@@ -20,7 +20,7 @@ from antiphon.core.prompt.template_rules import (
     RULES,
     Rule,
     ShortIds,
-    fitted,
+    apply_template_rules,
 )
 
 # The families that have each demand.
@@ -288,10 +288,10 @@ def test_a_thought_in_tags_is_left_out_too_where_it_is_not_shown() -> None:
     assert short(BUSY, replace(LLAMA, shows_reasoning=False))[1:3] == ["assistant: Let me see.", "assistant: f()"]
 
 
-def test_fitted_messages_stay_as_they_are() -> None:
+def test_messages_that_follow_the_rules_stay_as_they_are() -> None:
     for dialect in (*FAMILIES.values(), LLAMACPP, PLAIN):
         once = converted([assistant("Hello"), *BUSY, user("And?"), assistant("")], dialect).chat.messages
-        assert fitted(once, dialect) == (once, [])
+        assert apply_template_rules(once, dialect) == (once, [])
 
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule.of_answers], ids=lambda rule: rule.rewrite.__name__)
@@ -301,10 +301,10 @@ def test_a_rule_for_answers_leaves_everything_else_as_it_is(rule: Rule) -> None:
         assert rule.rewrite(others, dialect) == others
 
 
-def test_messages_without_an_answer_are_fitted_as_all_are() -> None:
+def test_messages_without_an_answer_follow_the_same_rules() -> None:
     others = converted([developer("Be brief."), user("Hello"), user("And?")], FREE).chat.messages
     for dialect in (*FAMILIES.values(), LLAMACPP, PLAIN):
-        assert fitted(list(others), dialect, has_answers=False) == fitted(list(others), dialect)
+        assert apply_template_rules(list(others), dialect, has_answers=False) == apply_template_rules(list(others), dialect)
 
 
 # ---- what a response adds to its request -------------------------------------------------------------------------------
@@ -382,7 +382,7 @@ def test_a_call_that_was_rejected_satisfies_the_demands() -> None:
 
 
 @pytest.mark.timeout(30)
-def test_many_calls_are_fitted_in_linear_time() -> None:
+def test_rules_are_applied_to_many_calls_in_linear_time() -> None:
     dialect = replace(MISTRAL, takes_parallel_calls=False, takes_system_role=False)
     calls = [function_call(f"call_{at}") for at in range(4_000)]
     rounds = [

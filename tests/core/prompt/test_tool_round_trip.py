@@ -13,7 +13,7 @@ from support.exchanges import REQUEST, run_deltas
 
 from antiphon.core.events.deltas import CallDelta, Finished
 from antiphon.core.knowledge.dialects import PLAIN
-from antiphon.core.prompt.convert import Conversion, request_to_chat
+from antiphon.core.prompt.convert import ChatInputs, Conversion, request_to_chat
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.toolbox.request_tools import tools_to_box
@@ -76,7 +76,7 @@ CASES: dict[str, Case] = {
 
 def convert(items: list[dict[str, Any]], tools: list[dict[str, Any]], **fields: Any) -> Conversion:
     request, _ = body_to_request(msgspec.json.encode({"input": items, "tools": tools, **fields}))
-    conversion = request_to_chat(request, request_to_items(request), PLAIN, "m")
+    conversion = request_to_chat(ChatInputs(request, request_to_items(request), PLAIN, "m"))
     assert objection(msgspec.json.decode(msgspec.json.encode(conversion.chat))) is None
     return conversion
 

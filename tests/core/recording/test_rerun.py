@@ -266,8 +266,8 @@ def test_a_recording_that_was_cut_says_so() -> None:
 
 def test_an_exchange_that_draws_more_than_it_did_says_so() -> None:
     recording, _ = record({}, text("Hello"))
-    recording.drawn.ids.clear()
-    assert "drew more" in str(run_again(recording).trouble)
+    recording.environment_values.ids.clear()
+    assert "asked for more ids" in str(run_again(recording).trouble)
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from support.engine import answer, call, chunk, text
 from support.exchanges import Event, Recorder, run_answers
 
 from antiphon.core.knowledge.dialects import PLAIN
-from antiphon.core.prompt.convert import Conversion, request_to_chat
+from antiphon.core.prompt.convert import ChatInputs, Conversion, request_to_chat
 from antiphon.core.toolbox.definitions import DEFINITIONS
 from antiphon.core.toolbox.request_tools import tools_to_box
 from antiphon.core.toolbox.search import (
@@ -82,7 +82,7 @@ def define_server(box: Toolbox, tool: Tool, where: str, namespace: str | None = 
 
 def converted(items: Any, tools: list[Tool], **fields: Any) -> Conversion:
     request = msgspec.convert({"model": "m", "input": items, "tools": tools, **fields}, CreateResponse)
-    return request_to_chat(request, items, PLAIN, "m")
+    return request_to_chat(ChatInputs(request, items, PLAIN, "m"))
 
 
 def names_of(tools: list[Tool]) -> list[str]:

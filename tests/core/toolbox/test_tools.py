@@ -13,7 +13,7 @@ from support.engine import objection
 
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import LLAMACPP, PLAIN, VLLM
-from antiphon.core.prompt.convert import Conversion, request_to_chat
+from antiphon.core.prompt.convert import ChatInputs, Conversion, request_to_chat
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.toolbox.definitions import DEFINITIONS
@@ -29,7 +29,7 @@ AGENTS = {"type": "namespace", "name": "agents", "description": "Helpers that wo
 
 def converted(*tools: dict[str, Any], dialect: Dialect = PLAIN, **fields: Any) -> Conversion:
     request, _ = body_to_request(msgspec.json.encode({"input": "Hi", "tools": tools, **fields}))
-    conversion = request_to_chat(request, request_to_items(request), dialect, "m")
+    conversion = request_to_chat(ChatInputs(request, request_to_items(request), dialect, "m"))
     sent = msgspec.json.decode(msgspec.json.encode(conversion.chat))
     assert objection(sent, own_fields={*dialect.extra, *dialect.constrained_extra}) is None
     return conversion

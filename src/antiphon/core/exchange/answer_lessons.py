@@ -5,15 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from antiphon.core.checks.constraints import constraint_ignored, not_constrained
 from antiphon.core.exchange.question import Question
-from antiphon.core.items.answer_reader import AnswerReader
+from antiphon.core.items.answers import Answers
 from antiphon.core.items.calls import CallState
-from antiphon.core.items.enforcement import Enforcement
 from antiphon.core.items.messages import MessageState
-from antiphon.core.items.output import Output
-from antiphon.core.items.usage import UsageCount
 from antiphon.core.prompt.turns import NO_OUTPUT
 from antiphon.core.stream.chat_chunks import COMPLETED
 from antiphon.core.toolbox.prompt_texts import BAD_ANSWER, BAD_CALL, MUST, RESULT_BEGINS, RESULT_ENDS
@@ -68,8 +66,8 @@ def _repeats(text: str, results: Iterable[str]) -> bool:
     if len(text) < SHORTEST_RESULT:
         # It is too short to begin with any of them.
         return False
-    said = (result.strip() for result in results)
-    return any(len(result) >= SHORTEST_RESULT and text.startswith(result[:LONGEST_READ].rstrip()) for result in said)
+    stripped = (result.strip() for result in results)
+    return any(len(result) >= SHORTEST_RESULT and text.startswith(result[:LONGEST_READ].rstrip()) for result in stripped)
 
 
 def _candidates(text: str) -> Iterator[str]:
@@ -109,26 +107,12 @@ def _are_arguments(value: Any) -> bool:
 NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
 
 
-class AnswerLessons:
+class AnswerLessons(Struct, frozen=True):
     """Of one engine answer, made when it is at its end."""
 
-    __slots__ = ("_answer", "_enforcement", "_output", "_question", "_report", "_usage")
-
-    def __init__(
-        self,
-        question: Question,
-        enforcement: Enforcement,
-        output: Output,
-        answer: AnswerReader,
-        usage: UsageCount,
-        report: Callable[..., None],
-    ) -> None:
-        self._question = question
-        self._enforcement = enforcement
-        self._output = output
-        self._answer = answer
-        self._usage = usage
-        self._report = report
+    _question: Question
+    _answers: Answers
+    _report: Callable[..., None]
 
     def learn_of_missing_call(self) -> None:
         """One was required, and the engine did not make sure of it."""
@@ -137,19 +121,19 @@ class AnswerLessons:
     def learn_from_answer(self, error: ApiError | None) -> None:
         """`error`: why its response fails."""
         if error is None:
-            shown = {"reports_usage": self._usage.current is not None}
+            facts = {"reports_usage": self._answers.usage.current is not None}
             if self._question.conversion.logprobs:
-                shown |= self._logprobs_seen()
-            self._question.learn_of_answer(shown)
+                facts |= self._logprobs_seen()
+            self._question.learn_of_answer(facts)
             self._question.learn_of_repetition()
-            if self._output.ending is COMPLETED:
+            if self._answers.output.ending is COMPLETED:
                 self._learn_of_form()
         elif isinstance(error, NotConstrained) and not self._question.has_stop:
             self._learn_of_schema()
 
     def _learn_of_schema(self) -> None:
         question = self._question
-        of_call = isinstance(self._enforcement.not_constrained, CallState) and question.dialect.constrains_calls
+        of_call = isinstance(self._answers.enforcement.not_constrained, CallState) and question.dialect.constrains_calls
         question.learn_of_answer({"constrains_calls": False} if of_call else not_constrained(question.dialect))
 
     def _learn_of_form(self) -> None:
@@ -164,10 +148,10 @@ class AnswerLessons:
 
     def _breaks_form(self) -> bool:
         # The engine's own parser may have left the prefix in the text.
-        return self._answer.breaks_form and not self._question.dialect.answer_prefix
+        return self._answers.reader.breaks_form and not self._question.dialect.answer_prefix
 
     def _is_garbled(self) -> bool:
-        states = self._output.round
+        states = self._answers.output.round
         if any(isinstance(state, CallState) for state in states):
             return False
         text = "".join(state.written for state in states if isinstance(state, MessageState))
@@ -175,10 +159,11 @@ class AnswerLessons:
 
     def _learn(self, facts: Mapping[str, Any]) -> None:
         question = self._question
-        self._report("learned", engine=question.knowledge.name, model=question.model, facts=dict(facts), lasting=True)
+        self._report("learned", engine=question.engine.knowledge.name, model=question.model, facts=dict(facts), lasting=True)
         question.learn_of_answer(facts)
 
     def _logprobs_seen(self) -> dict[str, bool]:
         """Whether they come with a text. They were asked for."""
-        has_text = any(isinstance(state, MessageState) and state.written for state in self._output.round)
-        return {"returns_logprobs": self._answer.has_logprobs} if has_text or self._answer.has_logprobs else {}
+        has_text = any(isinstance(state, MessageState) and state.written for state in self._answers.output.round)
+        has_logprobs = self._answers.reader.has_logprobs
+        return {"returns_logprobs": has_logprobs} if has_text or has_logprobs else {}

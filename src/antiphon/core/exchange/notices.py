@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from antiphon.core.exchange.question import Question
-from antiphon.core.items.answer_reader import AnswerReader
-from antiphon.core.items.enforcement import Enforcement
-from antiphon.core.items.output import Output
+from antiphon.core.items.answers import Answers
+from antiphon.core.items.call_history import LeftOutCalls
 from antiphon.core.knowledge.sampling import is_capped
 from antiphon.core.stream.chat_chunks import OUT_OF_TOKENS
 from antiphon.errors import counted
@@ -27,26 +26,25 @@ NOT_RUN = "a call of {name} was not run: {why}"
 CALLS_IN_THOUGHTS = "the model made a tool call inside its reasoning, and nothing else: it was taken for a call"
 
 
-def answer_notices(
-    request: CreateResponse, question: Question, enforcement: Enforcement, output: Output, answer: AnswerReader
-) -> list[str]:
+def answer_notices(request: CreateResponse, question: Question, answers: Answers) -> list[str]:
     notices: list[str] = []
-    if question.dropped:
+    reader = answers.reader
+    if question.conversation.dropped:
         notices.append(TRUNCATED)
-    if enforcement.has_left_out:
-        notices += _calls_left_out(enforcement)
-    if answer.repeats_prompt:
+    if (left_out := answers.enforcement.left_out).any:
+        notices += _calls_left_out(left_out)
+    if reader.repeats_prompt:
         notices.append(PARROTED)
     # The prefix is what our own constraint has made the model write.
-    if answer.left_out and answer.left_out not in question.dialect.answer_prefix:
+    if reader.left_out and reader.left_out not in question.dialect.answer_prefix:
         notices.append(BEFORE_JSON)
-    if answer.calls_in_thoughts:
+    if reader.calls_in_thoughts:
         notices.append(CALLS_IN_THOUGHTS)
     conversion = question.conversion
-    if output.ending.incomplete == OUT_OF_TOKENS and is_capped(request, conversion.sampling):
+    if answers.output.ending.incomplete == OUT_OF_TOKENS and is_capped(request, conversion.sampling):
         notices.append(CAPPED.format(most=conversion.sampling.most_tokens))
     # As it is known by now: an answer may have shown it.
-    dialect = question.knowledge.dialect_for(conversion.chat.model)
+    dialect = question.engine.knowledge.dialect_for(conversion.chat.model)
     if conversion.logprobs and not dialect.returns_logprobs:
         notices.append(NO_LOGPROBS)
     if not dialect.reports_usage:
@@ -54,16 +52,16 @@ def answer_notices(
     return notices
 
 
-def _calls_left_out(enforcement: Enforcement) -> Iterator[str]:
-    if dropped := enforcement.dropped:
-        yield DROPPED_CALLS.format(count=dropped, limit=enforcement.limit)
-    for name, why in enforcement.not_run:
+def _calls_left_out(calls: LeftOutCalls) -> Iterator[str]:
+    if dropped := calls.dropped:
+        yield DROPPED_CALLS.format(count=dropped, limit=calls.limit)
+    for name, why in calls.not_run:
         yield NOT_RUN.format(name=name, why=why)
-    for name in enforcement.looping:
+    for name in calls.looping:
         yield LOOPING.format(name=name)
-    if after := enforcement.after_rejected:
+    if after := calls.after_rejected:
         yield AFTER_REJECTED.format(count=after)
-    for name in enforcement.unchecked:
+    for name in calls.unchecked:
         yield UNCHECKED.format(name=name)
 
 

@@ -1,15 +1,24 @@
-"""The response object at the start of a response."""
+"""The response object at the start of a response, and all that belongs to it while it is being made."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
+from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.events.event_style import NO_CONTAINERS, NOTHING_INCLUDED, EventStyle
 from antiphon.core.exchange.environment import Environment
+from antiphon.core.exchange.notices import answer_notices, shortened
 from antiphon.core.exchange.question import Question
+from antiphon.core.exchange.steps import AskReason, Step
+from antiphon.core.exchange.tool_runs import ToolRuns
+from antiphon.core.hosted.mcp.approvals import Approval
+from antiphon.core.hosted.shown_results import files_shown
+from antiphon.core.items.answers import Answers
 from antiphon.core.knowledge.sampling import ENGINE_DEFAULT, Sampling, with_sampling
 from antiphon.core.protocols.responses.fields import SEALED_REASONING, conversation_of, wants_summary
+from antiphon.core.stream.citations import Sources
+from antiphon.core.stream.file_links import CodeFile
 from antiphon.core.toolbox.choice import choice_to_response
 from antiphon.sealing import KeptItems
 from antiphon.wire.responses import CreateResponse, ReasoningOptions, Response, TextFormat, TextOptions
@@ -32,7 +41,7 @@ def request_to_style(
         seals_reasoning=request.store is False or SEALED_REASONING in (request.include or ()),
         compacts=conversion.compacts,
         # Not before the end: how large its items are is known when the files in them have been read.
-        kept=(lambda: question.window.to_kept(question.size_of)) if conversion.compacts else KeptItems,
+        kept=(lambda: question.conversation.window.to_kept(question.input_work.size_of)) if conversion.compacts else KeptItems,
         padding=environment.padding() if padded else None,
         reasoning_events=environment.reasoning_events,
         included=frozenset(request.include) if request.include else NOTHING_INCLUDED,
@@ -108,3 +117,107 @@ def _text_to_echo(text: TextOptions) -> dict[str, Any]:
     if text.verbosity is not None:
         echo["verbosity"] = text.verbosity
     return echo
+
+
+# ---- A response while it is being made -------------------------------------------------------------------------------
+
+
+class OpenResponse(Struct):
+    """What the phases of an exchange share."""
+
+    request: CreateResponse
+    response: Response
+    environment: Environment
+    question: Question
+    answers: Answers
+    # What the model can cite: the results of tools that the gateway ran.
+    sources: Sources
+    # What was changed before the exchange began.
+    earlier_notices: Sequence[str]
+    # Servers are asked for their tools, and approved calls are run, before the engine is asked.
+    runs_tools: bool
+    # The approved calls that are still to be run.
+    approvals: Sequence[Approval]
+    has_started: bool = False
+    # A prompt of more tokens is compacted. None: it need not be counted.
+    compact_threshold: int | None = None
+    compaction_notices: Sequence[str] = ()
+    # The calls of tools that the gateway runs, if there are any.
+    tool_runs: ToolRuns | None = None
+
+    @property
+    def notices(self) -> list[str]:
+        """What was changed or left out on the way."""
+        notices = [*self.earlier_notices, *self.question.notices, *self.compaction_notices]
+        notices = shortened(notices) if notices else notices
+        if self.tool_runs is not None:
+            notices += self.tool_runs.notices
+        notices += answer_notices(self.request, self.question, self.answers)
+        return list(dict.fromkeys(notices)) if notices else notices
+
+    def show_notices(self) -> None:
+        """The response itself has them: the headers of a stream have been sent when some of them come up."""
+        self.response.antiphon_notices = self.notices or UNSET
+
+    def use_next_engine(self) -> None:
+        self.question.use_next_engine()
+        self.response.model = self.question.model
+        for name, value in sampling_to_echo(self.request, self.question.conversion.sampling).items():
+            setattr(self.response, name, value)
+
+    def count_answer(self) -> None:
+        self.answers.count(self.question.engine.number, self.question.conversion.chat)
+
+
+def open_response(
+    request: CreateResponse,
+    question: Question,
+    environment: Environment,
+    *,
+    response_id: str | None,
+    created_at: int | None,
+    may_ask_again: bool,
+    notices: Sequence[str],
+    runs_tools: bool,
+    containers: Mapping[str, str],
+    files: Mapping[str, Sequence[CodeFile]],
+) -> OpenResponse:
+    """With nothing in it yet. What each argument means is in `Exchange`."""
+    conversion = question.conversion
+    response = request_to_response(
+        request,
+        conversion.box.in_response,
+        response_id=response_id or environment.new_id("resp"),
+        model=conversion.chat.model,
+        now=int(environment.now()) if created_at is None else created_at,
+        sampling=conversion.sampling,
+    )
+    style = request_to_style(request, question, environment, containers)
+    answers = Answers(new_id=environment.new_id, style=style, forms=environment.forms, may_ask_again=may_ask_again)
+    sources = Sources(files_shown(question.conversation.items))
+    if files:
+        for container, known in files.items():
+            sources.add_files(container, known)
+    approvals = question.approvals if runs_tools and not conversion.compacts else ()
+    return OpenResponse(request, response, environment, question, answers, sources, notices, runs_tools, approvals)
+
+
+# ---- the phases of its exchange ----------------------------------------------------------------------------------------
+
+
+class Phase(Struct):
+    """What an exchange is doing. A phase decides what comes next."""
+
+    open: OpenResponse
+
+    def proceed(self) -> "Next":
+        """The step that the caller has to take now; or another phase, or a reason to ask an engine."""
+        raise NotImplementedError
+
+    def checked(self, outcome: CheckOutcome) -> "Next":
+        """The outcome of the check that the last step asked for."""
+        self.open.answers.reader.checked(outcome)
+        return self.proceed()
+
+
+Next = Step | Phase | AskReason

@@ -109,10 +109,10 @@ REQUEST = CreateResponse(model="replay", input="…", stream=True, store=False)
 
 
 def replay(pieces: Iterable[bytes], run_check: RunCheck, request: CreateResponse = REQUEST, dialect: Dialect = PLAIN) -> bytes:
-    """The recording is one engine answer. Ids and times are counted, not drawn: the same recording gives the same bytes."""
+    """The recording is one engine answer. Ids and times are counted: the same recording gives the same bytes."""
     numbers = itertools.count(1)
     environment = Environment(new_id=lambda prefix: f"{prefix}_{next(numbers)}", now=lambda: 0)
-    exchange = Exchange(request, [EngineKnowledge(dialect)], environment, response_id="resp_replay", asks_again=False)
+    exchange = Exchange(request, [EngineKnowledge(dialect)], environment, response_id="resp_replay", may_ask_again=False)
     return to_stream(run_exchange(exchange, lambda step: pieces, run_check))
 
 

@@ -36,7 +36,6 @@ class AnswerReader:
         "_sequence",
         "_stream",
         "calls_in_thoughts",
-        "check",
         "continuation",
         "left_out",
         "needs_caller",
@@ -63,10 +62,8 @@ class AnswerReader:
         self._deferred: deque[Delta] | None = None
         # More of the engine's body is wanted.
         self.reading = False
-        # A check that has to be done before the output goes on.
-        self.check: CheckWork | None = None
         self._most_at_once = sys.maxsize
-        # One of these has changed: the caller has to look.
+        # There is a check to be done, no more is wanted of the engine's body, or the reader is behind: the caller has to look.
         self.needs_caller = False
 
     def begin(self, start: Start, finder: CallFinder | None, sources: Sources | None = None) -> None:
@@ -81,6 +78,11 @@ class AnswerReader:
 
     def read_at_once(self, most: int) -> None:
         self._most_at_once = self._stream.most_at_once = most
+
+    @property
+    def check(self) -> CheckWork | None:
+        """A check that has to be done before the output goes on."""
+        return self._sequence.check
 
     @property
     def ended(self) -> bool:
@@ -137,8 +139,7 @@ class AnswerReader:
     def _take_events(self) -> list[AnyEvent]:
         sequence = self._sequence
         self._continue_with(self._stream.continuation(sequence.fast_path, sequence.numbering))
-        events, sequence.events = sequence.events, []
-        return events
+        return sequence.take_events()
 
     def _continue_with(self, continuation: Continuation | None) -> None:
         """A read that begins inside a frame is not compared as it is."""
@@ -160,7 +161,7 @@ class AnswerReader:
         self.left_out = self.left_out or self._stream.left_out
         if isinstance(self._finder, WithoutRepeatedPrompts):
             self.repeats_prompt |= self._finder.repeats_prompt
-        self.reading = False
+        self.reading, self.needs_caller = False, True
 
     def _calls_in_thought(self, finder: CallFinder) -> list[CallDelta]:
         """The calls of an answer that is nothing but a thought: without them, an agent would stop here."""
@@ -189,7 +190,6 @@ class AnswerReader:
         self.continuation = self._behind_cut = None
         self._deferred = None
         self.reading = False
-        self.check = None
         self._sequence.abandon()
 
     def _pass_on(self, deltas: Iterable[Delta]) -> None:
@@ -207,9 +207,8 @@ class AnswerReader:
         sequence = self._sequence
         # Something else may be open now.
         self.continuation = self._behind_cut = None
-        self.check = sequence.check
         # An engine that has finished an answer which was rejected still has its usage to report, unless it has failed.
         stream = self._stream
         if stream.ended or stream.failed or (sequence.error is not None and self._output.reason is None):
             self.reading = False
-        self.needs_caller = not self.reading or self.check is not None or stream.is_behind
+        self.needs_caller = not self.reading or sequence.check is not None or stream.is_behind

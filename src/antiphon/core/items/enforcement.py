@@ -1,9 +1,10 @@
 """What may be shown of an answer, what is withheld, and what the model is asked for again."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from antiphon.core.items.call_history import LeftOutCalls, RunHistory
 from antiphon.core.items.calls import CallState
 from antiphon.core.items.item_state import ItemState
 from antiphon.core.items.messages import MessageState
@@ -17,7 +18,6 @@ from antiphon.core.toolbox.prompt_texts import (
 from antiphon.core.toolbox.requirements import NO_REQUIREMENTS, Requirements
 from antiphon.core.toolbox.tools import LONGEST_NAME, ToolResult
 from antiphon.errors import AnswerInvalid, NotConstrained
-from antiphon.partial_json import canonical_arguments, object_arguments
 
 NO_CALLS = "the 0 that may be made"
 ONE_CALL = "the 1 that may be made, because parallel_tool_calls is false"
@@ -27,22 +27,14 @@ NOT_CHECKED = "The answer could not be checked against its schema in time."
 UNKNOWN = "there is no such tool, or it may not be called"
 UNFIT = "its arguments do not fit the tool"
 BEYOND_LIMIT = "max_tool_calls allows {most}"
-REPEATED = "it was made in the two answers before, with the same arguments"
-NOTHING_NEW = "it was made before, with the same arguments, and so was every call of the two answers before"
 # A model that calls a tool that is not there is shown so many of those that are.
 MOST_NAMES = 40
-# The same call in so many rounds in a row is a loop, and so are these many rounds without a new call: it is not run any more.
-LOOP_AT = 3
-
-
-# Shared: an empty set takes 216 bytes.
-NOTHING_RAN: frozenset[Hashable] = frozenset()
 
 
 class Verdict(Enum):
     SHOW = "emit the item"
     DROP = "a call that is not wanted: collect its pieces, emit nothing"
-    ANSWER = "a call that is not run: tell the model why, emit nothing"
+    ANSWER = "a call that is not run: the model gets the reason as its result, emit nothing"
     REJECT = "ask the model for it again, emit nothing"
     FAIL = "rather no answer than this one"
 
@@ -53,11 +45,6 @@ class Rejection(NamedTuple):
     complaint: str
     call: CallState | None = None
     words: str = ""
-
-
-def _with(known: Sequence[str], one: str) -> Sequence[str]:
-    """Each is there once. They are names of tools, few and mostly none."""
-    return known if one in known else (*known, one)
 
 
 class Enforcement:
@@ -72,27 +59,10 @@ class Enforcement:
         self.not_constrained: ItemState | None = None
         self._rejects = self._may_reject = may_reject
         self._shown_in_round = 0
-        # How many calls the gateway runs, or has run.
-        self._runs = 0
-        # What it runs in this round and in those before it, the latest last.
-        self._runs_by_round: list[dict[Hashable, None]] = [{}]
-        # What it has run before this round, and how many rounds in a row had nothing that was new.
-        self._ran = NOTHING_RAN
-        self._rounds_without_new = 0
-        # The model makes the same call in every round.
-        self.repeats_itself = False
-        # The calls that were not run, and why not: by the names of their tools, and those of this round.
-        self.not_run: dict[tuple[str, str], None] = {}
+        # The calls of this round that are not run.
         self._answered: list[CallState] = []
-        self._dropped: list[CallState] = []
-        # Why the last of them was dropped.
-        self.limit = ""
-        # The tools that the model called once more, although they are withheld because of a loop.
-        self.looping: Sequence[str] = ()
-        # The tools of which a call was emitted although its check did not come to an end.
-        self.unchecked: Sequence[str] = ()
-        # How many calls followed one that was rejected.
-        self.after_rejected = 0
+        self.runs = RunHistory()
+        self.left_out = LeftOutCalls()
 
     def begin_answer(self, requirements: Requirements) -> None:
         self.requirements = requirements
@@ -107,10 +77,7 @@ class Enforcement:
         self._may_reject = self._rejects
         self._shown_in_round = 0
         self._answered = []
-        ran = self._runs_by_round[-1].keys()
-        self._rounds_without_new = self._rounds_without_new + 1 if ran and ran <= self._ran else 0
-        self._ran = self._ran.union(ran)
-        self._runs_by_round = [*self._runs_by_round, {}][-LOOP_AT:]
+        self.runs.begin_round()
 
     # ---- one item ----------------------------------------------------------------------------------------------------
 
@@ -123,11 +90,9 @@ class Enforcement:
         if verdict is Verdict.SHOW and isinstance(state, CallState):
             self._shown_in_round += 1
             if state.must_run:
-                self._runs += 1
-                if not state.opens_early:
-                    self._runs_by_round[-1][_action(state)] = None
+                self.runs.start(state)
             if state.outcome is not None and state.outcome.unfinished:
-                self.unchecked = _with(self.unchecked, state.name)
+                self.left_out.add_unchecked(state)
         return verdict
 
     def _judge(self, state: ItemState) -> Verdict:
@@ -137,7 +102,7 @@ class Enforcement:
             return Verdict.DROP
         if isinstance(state, CallState) and self.rejection is not None:
             # The model is asked again, and would make this call a second time, or in another order.
-            self.after_rejected += 1
+            self.left_out.add_after_rejected()
             return Verdict.DROP
         if isinstance(state, CallState) and self.requirements.hosted and self._is_answered(state):
             return Verdict.ANSWER
@@ -150,7 +115,7 @@ class Enforcement:
             return Verdict.SHOW
         if isinstance(state, CallState) and self._shown_in_round and self._reason_against(state) is not None:
             # Asked again, the model would make the call beside it once more.
-            self.looping = _with(self.looping, state.name)
+            self.left_out.add_looping(state)
             return Verdict.DROP
         if self._may_reject:
             call = state if isinstance(state, CallState) else None
@@ -159,7 +124,7 @@ class Enforcement:
         if not binding:
             return Verdict.SHOW
         if isinstance(state, CallState) and self._is_in_loop(state):
-            self.looping = _with(self.looping, state.name)
+            self.left_out.add_looping(state)
             return Verdict.DROP
         if isinstance(state, CallState) and self.requirements.hosted:
             self._answer(state, BAD_CALL.format(complaint=complaint), UNFIT)
@@ -205,7 +170,7 @@ class Enforcement:
     # ---- calls that are not run --------------------------------------------------------------------------------------
 
     def _is_answered(self, call: CallState) -> bool:
-        """Where the gateway runs tools, the model is told what is wrong with its call, and goes on."""
+        """Where the gateway runs tools, the model reads what is wrong with its call, and goes on."""
         required = self.requirements
         if not required.knows(call.name) or not (required.withheld or required.allows(call.name)):
             words = NO_SUCH_TOOL if required.offered else NO_TOOLS_LEFT
@@ -215,26 +180,25 @@ class Enforcement:
             return False
         elif call.outcome is not None and call.outcome.complaint is not None:
             self._answer(call, BAD_CALL.format(complaint=call.outcome.complaint), UNFIT)
-        elif required.most_runs is not None and self._runs >= required.most_runs:
+        elif required.most_runs is not None and self.runs.count >= required.most_runs:
             self._answer_beyond(call, required.most_runs)
-        elif not call.opens_early and (why := self._repetition(_action(call))) is not None:
+        elif not call.opens_early and (why := self.runs.repetition(call)) is not None:
             self._answer_repeated(call, why)
         else:
             return False
         return True
 
     def _answer_repeated(self, call: CallState, why: str) -> None:
-        self.repeats_itself = True
+        self.runs.is_loop = True
         self._answer(call, CALLED_AGAIN, why)
 
     def judge_whole(self, call: CallState) -> None:
         """Of a call that was emitted as it came, now that its arguments are whole. One that is repeated is not run."""
         if not call.opens_early:
             return
-        action = _action(call)
-        if (why := self._repetition(action)) is not None:
+        if (why := self.runs.repetition(call)) is not None:
             self._answer_repeated(call, why)
-        self._runs_by_round[-1][action] = None
+        self.runs.add(call)
 
     def limit_approved(self, calls: Iterable[CallState], most: int | None) -> None:
         """Calls that the client has approved are neither judged nor asked for again. Only so many of them are run."""
@@ -248,18 +212,11 @@ class Enforcement:
     def _answer(self, call: CallState, words: str, why: str) -> None:
         call.result = ToolResult(words, failed=True)
         self._answered.append(call)
-        self.not_run[call.name[:LONGEST_NAME], why] = None
+        self.left_out.add_not_run(call, why)
 
     def is_answered(self, state: ItemState) -> bool:
         """Of a call of this round that is not run: its result says why."""
         return any(state is call for call in self._answered)
-
-    def _repetition(self, action: Hashable) -> str | None:
-        """Why the call is one of a loop. Calls that are made together are none: the model had not seen what came of them."""
-        before = self._runs_by_round[:-1]
-        if len(before) == LOOP_AT - 1 and all(action in round for round in before):
-            return REPEATED
-        return NOTHING_NEW if self._rounds_without_new >= LOOP_AT - 1 and action in self._ran else None
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
@@ -273,19 +230,7 @@ class Enforcement:
         return self._shown_in_round + more >= 1
 
     def drop(self, call: CallState) -> None:
-        """Its pieces are still collected, so that they do not end up in another call."""
-        self._dropped.append(call)
-        self.limit = ONE_CALL if self.requirements.may_call else NO_CALLS
-
-    @property
-    def has_left_out(self) -> bool:
-        """There may be something to report of calls: one was left out, not run or not checked."""
-        return bool(self._dropped or self.not_run or self.looping or self.after_rejected or self.unchecked)
-
-    @property
-    def dropped(self) -> int:
-        """How many calls the model made beyond those that the response may have. An empty placeholder is not a call."""
-        return sum(1 for call in self._dropped if call.written)
+        self.left_out.add_dropped(call, ONE_CALL if self.requirements.may_call else NO_CALLS)
 
     # ---- the whole answer --------------------------------------------------------------------------------------------
 
@@ -315,10 +260,6 @@ class Enforcement:
     def _reject(self, rejection: Rejection) -> None:
         self._may_reject = False
         self.rejection = rejection
-
-
-def _action(call: CallState) -> Hashable:
-    return call.native, canonical_arguments(object_arguments(call.arguments_to_run))
 
 
 def _could_not_be_checked(state: ItemState) -> bool:

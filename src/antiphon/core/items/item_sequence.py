@@ -67,6 +67,37 @@ class ItemSequence:
         """The item that the next piece of its kind belongs to."""
         return self.waiting[-1] if self.waiting else self.live
 
+    # ---- what others may change: why the response fails, the events that were taken, where an answer begins -----------
+
+    def fail(self, error: ApiError) -> None:
+        """The first error counts."""
+        if self.error is None:
+            self.error = error
+
+    def end_with(self, error: ApiError) -> None:
+        """Whatever has failed before, the response ends with this error."""
+        self.error = error
+
+    def take_events(self) -> list[AnyEvent]:
+        """Those that were made since the last time."""
+        events, self.events = self.events, []
+        return events
+
+    def begin_answer(self) -> None:
+        self.withheld = []
+        self.set_fast_path()
+
+    def begin_round(self) -> None:
+        self.answered = []
+        self.has_hosted_call = False
+
+    def start_over(self) -> None:
+        """Forgets the error, and what was not emitted before it."""
+        while self.waiting:
+            self._forget(self.waiting.pop(0))
+        self.error = None
+        self.close_unchecked()
+
     # ---- the fast path -----------------------------------------------------------------------------------------------
 
     def join_pieces(self) -> None:
@@ -90,10 +121,6 @@ class ItemSequence:
     def insert_after(self, call: CallState, state: ItemState) -> None:
         """An item that comes of a call, right after it."""
         self.waiting.insert(0 if call is self.live else self.waiting.index(call) + 1, state)
-
-    def forget_waiting(self) -> None:
-        while self.waiting:
-            self._forget(self.waiting.pop(0))
 
     def _forget(self, state: ItemState) -> None:
         """It is not shown, so another call may have its id."""
@@ -134,8 +161,8 @@ class ItemSequence:
         state = self.waiting[0]
         if isinstance(state, CallState) and not state.name:
             self._forget(self.waiting.pop(0))
-            if state.arguments and self.error is None:
-                self.error = EngineDisagrees("The engine sent a tool call without a name.")
+            if state.arguments:
+                self.fail(EngineDisagrees("The engine sent a tool call without a name."))
             return True
         if last == "incomplete" and len(self.waiting) == 1:
             state.waive()
@@ -170,8 +197,8 @@ class ItemSequence:
             self.answered.append((at, state))
             return
         self._forget(state)
-        if verdict is Verdict.FAIL:
-            self.error = self.error or self._enforcement.failure
+        if verdict is Verdict.FAIL and (failure := self._enforcement.failure) is not None:
+            self.fail(failure)
 
     def _admit_waiting(self) -> None:
         """The calls behind the live one that the gateway runs, too, are run at the same time. So they are checked and judged
@@ -207,7 +234,7 @@ class ItemSequence:
             if not self._is_checked(state, streamed=True):
                 return False
             if (broken := self._enforcement.streamed_complaint(state)) is not None:
-                self.error = self.error or broken
+                self.fail(broken)
                 status = "incomplete"
         self.numbering.number_all(state.close(status), self.events.append)
         self.live = None

@@ -60,10 +60,10 @@ class TextPart:
         self._pieces.append(text)
         self._length += len(text)
         style = self._style
-        shown = style.shown_logprobs(delta.logprobs) if delta.logprobs else []
-        self._logprobs += shown
+        logprobs = style.shown_logprobs(delta.logprobs) if delta.logprobs else []
+        self._logprobs += logprobs
         padding = style.obfuscation(text) if style.padding is not None else UNSET
-        fed = events.OutputTextDelta(**self._place, delta=text, logprobs=shown, obfuscation=padding)
+        fed = events.OutputTextDelta(**self._place, delta=text, logprobs=logprobs, obfuscation=padding)
         return self._cited(fed, delta.citation) if isinstance(delta, CitedDelta) else (fed,)
 
     def _cited(self, fed: events.OutputTextDelta, citation: Citation) -> Iterable[Event]:

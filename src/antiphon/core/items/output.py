@@ -135,21 +135,17 @@ class Output:
         self.reason, self.ending = None, COMPLETED
         self._pieces = None
         self._answer_start = len(self._sequence.opened)
-        self._sequence.withheld.clear()
-        self._sequence.set_fast_path()
+        self._sequence.begin_answer()
 
     def begin_round(self) -> None:
         """The answers before this one are done with: what the model wrote in them is part of the history."""
         self._round_start = len(self._sequence.opened)
-        self._sequence.answered.clear()
-        self._sequence.has_hosted_call = False
+        self._sequence.begin_round()
         self.begin_answer()
 
     def start_over(self) -> None:
         """Forgets the engine's failure, because the engine is asked again. What was emitted before it stays."""
-        self._sequence.forget_waiting()
-        self._sequence.error = None
-        self._sequence.close_unchecked()
+        self._sequence.start_over()
         self.begin_answer()
 
     @property
@@ -227,8 +223,8 @@ class Output:
 
     def fail(self, error: ApiError) -> None:
         """The engine is lost. That is not an error any more once it has finished its answer."""
-        if self.reason is None and self._sequence.error is None:
-            self._sequence.error = error
+        if self.reason is None:
+            self._sequence.fail(error)
 
     # ---- deltas ------------------------------------------------------------------------------------------------------
 
@@ -311,10 +307,11 @@ class Output:
         # The first reason counts; engines repeat themselves.
         if not self.reason:
             self.reason, self.ending = delta.reason, ending_of(delta.reason)
-        self._sequence.error = reason_to_error(self.reason) if self.ending.error is not None else None
         cut = self.ending.incomplete is not None
-        # A thought that was cut off may be followed by another answer, and then it is no longer what is incomplete.
-        if self._sequence.error is None and not (cut and self.only_thought):
+        if self.ending.error is not None and (error := reason_to_error(self.reason)) is not None:
+            self._sequence.fail(error)
+        elif not (cut and self.only_thought):
+            # A thought that was cut off may be followed by another answer, and then it is no longer what is incomplete.
             self._sequence.close_items("incomplete" if cut else "completed")
 
     def _receive_failure(self, delta: EngineFailed) -> None:

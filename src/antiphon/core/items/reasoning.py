@@ -101,7 +101,7 @@ class RawText:
         return ReasoningItem(id=item_id, status=status, content=[ReasoningText(text=thought)])
 
     @staticmethod
-    def shown(thought: str) -> str:
+    def item_text(thought: str) -> str:
         """The thought as the item has it."""
         return thought
 
@@ -141,7 +141,7 @@ class Summary:
         return ReasoningItem(id=item_id, status=status, summary=[SummaryText(text=bold_heading(thought))])
 
     @staticmethod
-    def shown(thought: str) -> str:
+    def item_text(thought: str) -> str:
         return bold_heading(thought)
 
 
@@ -197,7 +197,7 @@ class ReasoningState:
         # From now on there is one copy of it, however often it is asked for.
         self._pieces[:] = [thought]
         self._status = status
-        if self._style.seals_reasoning or self._kind.shown(thought) != thought:
+        if self._style.seals_reasoning or self._kind.item_text(thought) != thought:
             # Without a key there is no seal.
             self._sealed = self._style.seal(thought) or UNSET
         if rest := self._part.flush():

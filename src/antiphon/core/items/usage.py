@@ -29,18 +29,15 @@ class Uncounted(Struct, frozen=True):
     lengths: Written = NOTHING_WRITTEN
 
 
-class UsageCount:
+class UsageCount(Struct):
     """One engine answer after another: `report()` what the engine says, then `end_reported()` or `end_unreported()`."""
 
-    __slots__ = ("_counted", "_estimates", "current", "uncounted")
-
-    def __init__(self) -> None:
-        self._counted: Sequence[Usage] = ()
-        # The last report of an answer counts.
-        self.current: Usage | None = None
-        # The answers for which the engine reported nothing, to be estimated.
-        self.uncounted: Sequence[Uncounted] = ()
-        self._estimates: Sequence[Usage] = ()
+    _counted: Sequence[Usage] = ()
+    # The last report of an answer counts.
+    current: Usage | None = None
+    # The answers for which the engine reported nothing, to be estimated.
+    uncounted: Sequence[Uncounted] = ()
+    _estimates: Sequence[Usage] = ()
 
     def report(self, usage: Usage) -> None:
         self.current = usage

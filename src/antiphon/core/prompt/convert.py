@@ -1,11 +1,11 @@
-"""Responses request → chat request. A pure function of the request and the dialect."""
+"""Responses request → chat request. A pure function of the request, and of what is known of its model, tools and documents."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from antiphon.core.checks.work import MALFORMED, Flaw, Grammar
 from antiphon.core.items.enforcement import Rejection
@@ -53,6 +53,8 @@ from antiphon.sealing import NO_SEALER, Sealer
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import CreateResponse
 
+Item = dict[str, Any]
+
 
 class Conversion(Struct, frozen=True):
     chat: ChatRequest
@@ -74,44 +76,71 @@ class Conversion(Struct, frozen=True):
     sampling: Sampling
 
 
-def request_to_chat(
-    request: CreateResponse,
-    items: Sequence[dict[str, Any]],
-    dialect: Dialect,
-    model: str,
-    sealer: Sealer = NO_SEALER,
-    *,
-    earlier: int = 0,
-    check_grammars: bool = True,
-    tool_definitions: Mapping[str, Define] = DEFINITIONS,
-    flaw_of: Callable[[bytes | Grammar], Flaw | None] = lambda definition: None,
-    documents: Documents | None = None,
-    rounds: Sequence[AssistantTurn | UserTurn] = (),
-    found: Sequence[Tool] = (),
-    rejection: Rejection | None = None,
-    help: Help = NO_HELP,
-    sampling: Sampling = ENGINE_DEFAULT,
-    attached: Sequence[Tool] = (),
-    hosted_kinds: Collection[str] = (),
-    lists: KnownLists | None = None,
-    toolboxes: KnownToolboxes | None = None,
-) -> Conversion:
-    """`earlier`: how many of the items were stored, and not sent with this request. `flaw_of`: why a
-    schema or grammar is known not to compile. `documents`: what is known of the documents in the items.
-    `rounds`, `found`, `rejection`: what has become of the response so far. `help`: what a small model gets.
-    `sampling`: how this model's tokens are chosen where the request does not say. `attached`: tools that the operator adds.
-    `hosted_kinds`: the kinds of tool that the gateway runs. `lists`: what is known of the tools of MCP servers.
-    `toolboxes`: what was made of tools that other requests had."""
+class ToolInputs(Struct, frozen=True):
+    """What the tools of a request are made with, beside the request itself."""
+
+    definitions: Mapping[str, Define] = field(default_factory=lambda: DEFINITIONS)
+    # The kinds of tool that the gateway runs.
+    hosted_kinds: Collection[str] = ()
+    # Tools that the operator adds.
+    attached: Sequence[Tool] = ()
+    # What is known of the tools of MCP servers.
+    lists: KnownLists | None = None
+    # What was made of tools that other requests had.
+    toolboxes: KnownToolboxes | None = None
+
+
+class Progress(Struct, frozen=True):
+    """What has become of a response before its engine is asked again."""
+
+    rounds: Sequence[AssistantTurn | UserTurn] = ()
+    # The tools that searches have found.
+    found: Sequence[Tool] = ()
+    rejection: Rejection | None = None
+
+
+NO_TOOL_INPUTS = ToolInputs()
+NO_PROGRESS = Progress()
+
+
+def _no_flaw(definition: bytes | Grammar) -> Flaw | None:
+    return None
+
+
+class ChatInputs(Struct, frozen=True):
+    """All that a chat request depends on."""
+
+    request: CreateResponse
+    items: Sequence[Item]
+    dialect: Dialect
+    model: str
+    sealer: Sealer = NO_SEALER
+    # How many of the items were stored, and not sent with this request.
+    earlier: int = 0
+    check_grammars: bool = True
+    # Why a schema or grammar is known not to compile.
+    flaw_of: Callable[[bytes | Grammar], Flaw | None] = _no_flaw
+    # What is known of the documents in the items.
+    documents: Documents | None = None
+    # What a small model gets.
+    help: Help = NO_HELP
+    # How this model's tokens are chosen where the request does not say.
+    sampling: Sampling = ENGINE_DEFAULT
+    tools: ToolInputs = NO_TOOL_INPUTS
+    progress: Progress = NO_PROGRESS
+
+
+def request_to_chat(inputs: ChatInputs) -> Conversion:
+    request, items, dialect = inputs.request, inputs.items, inputs.dialect
     refuse_unsupported(request)
-    more = _more_tools(items, found, attached, earlier=earlier)
-    box = _box(request.tools or (), more, tool_definitions, help, lists, toolboxes)
-    documents = documents or Documents()
-    draft = _draft(items, rounds, box, sealer, documents, earlier=earlier)
+    box = _box(inputs, _more_tools(inputs))
+    documents = inputs.documents or Documents()
+    draft = _draft(inputs, box, documents)
     # One that is not the last item was refused, or was obeyed before.
-    compacts = bool(items) and len(items) > earlier and items[-1].get("type") == "compaction_trigger"
-    request, sampling = _as_answered(request, box, sampling, compacts=compacts)
-    offer = _offer(request, box, draft, dialect, tool_definitions, help)
-    checks = Checks(flaw_of)
+    compacts = bool(items) and len(items) > inputs.earlier and items[-1].get("type") == "compaction_trigger"
+    request, sampling = _as_answered(request, box, inputs.sampling, compacts=compacts)
+    offer = _offer(request, box, draft, inputs)
+    checks = Checks(inputs.flaw_of)
     requirements = offer_to_requirements(
         request,
         offer,
@@ -119,55 +148,41 @@ def request_to_chat(
         dialect,
         checks,
         compacts=compacts,
-        check_grammars=check_grammars,
-        hosted_kinds=hosted_kinds,
+        check_grammars=inputs.check_grammars,
+        hosted_kinds=inputs.tools.hosted_kinds,
     )
-    for turn in rejection_to_turns(rejection, requirements, helped=help.stops_loops) if rejection is not None else ():
-        draft.add(turn)
+    if (rejection := inputs.progress.rejection) is not None:
+        for turn in rejection_to_turns(rejection, requirements, helped=inputs.help.stops_loops):
+            draft.add(turn)
     # Raises for a definition that must be followed: nothing is made of a request that has one.
-    unreadable = tuple(_unreadable_to_notices(checks.definitions, flaw_of)) if checks.definitions else ()
-    made = make_chat(request, model, draft, offer, box, requirements, dialect, sampling)
-    before = (*dropped_fields_to_notices(request), *draft.notices, *documents.notices)
+    unreadable = tuple(_unreadable_to_notices(checks.definitions, inputs.flaw_of)) if checks.definitions else ()
+    made = make_chat(request, inputs.model, draft, offer, box, requirements, dialect, sampling)
+    withheld = withheld_to_notices(offer) if offer.withheld else ()
+    before = (*dropped_fields_to_notices(request), *draft.notices, *documents.notices, *box.notices)
+    notices = (*before, *withheld, *unreadable, *made.notices)
+    definitions, unread, finder = tuple(checks.definitions), tuple(documents.unread), _finder(offer, box)
     return Conversion(
-        made.chat,
-        dialect,
-        (*before, *box.notices, *(withheld_to_notices(offer) if offer.withheld else ()), *unreadable, *made.notices),
-        box,
-        requirements,
-        offer,
-        tuple(checks.definitions),
-        tuple(documents.unread),
-        _finder(offer, box),
-        made.logprobs,
-        compacts,
-        sampling,
+        made.chat, dialect, notices, box, requirements, offer, definitions, unread, finder, made.logprobs, compacts, sampling
     )
 
 
-def _more_tools(
-    items: Sequence[dict[str, Any]], found: Sequence[Tool], attached: Sequence[Tool], *, earlier: int
-) -> list[tuple[str, Tool]]:
+def _more_tools(inputs: ChatInputs) -> list[tuple[str, Tool]]:
     """The tools that are not in the request's `tools`, each with its place."""
-    tools = tools_in_items(items, earlier=earlier)
+    tools, attached, found = tools_in_items(inputs.items, earlier=inputs.earlier), inputs.tools.attached, inputs.progress.found
     if attached:
         tools = [*((f"{ATTACHED}[{at}]", tool) for at, tool in enumerate(attached)), *tools]
     # Found after those that the prompt before had.
     return [*tools, *tools_of_search(found)] if found else tools
 
 
-def _box(
-    tools: Sequence[Tool],
-    more: Sequence[tuple[str, Tool]],
-    definitions: Mapping[str, Define],
-    help: Help,
-    lists: KnownLists | None,
-    known: KnownToolboxes | None,
-) -> Toolbox:
+def _box(inputs: ChatInputs, more: Sequence[tuple[str, Tool]]) -> Toolbox:
+    tools, known, help = inputs.request.tools or (), inputs.tools.toolboxes, inputs.help
     if not tools and not more:
         return NO_TOOLS
+    definitions = inputs.tools.definitions
     key = None if more or known is None else toolbox_key(tools, definitions, help)
     if key is None or known is None:
-        return _new_box(tools, more, definitions, help, lists)
+        return _new_box(tools, more, definitions, help, inputs.tools.lists)
     if (box := known.get(key)) is None:
         # Without the lists, which are those of one conversation.
         box = _new_box(tools, (), definitions, help, None)
@@ -189,18 +204,12 @@ def _new_box(
     return box
 
 
-def _draft(
-    items: Sequence[dict[str, Any]],
-    rounds: Sequence[AssistantTurn | UserTurn],
-    box: Toolbox,
-    sealer: Sealer,
-    documents: Documents,
-    *,
-    earlier: int,
-) -> ChatDraft:
+def _draft(inputs: ChatInputs, box: Toolbox, documents: Documents) -> ChatDraft:
     words = partial(found_to_text, box=box)
-    draft = items_to_draft(items, box.as_called, sealer.open, documents=documents, found_words=words, earlier=earlier)
-    for called in rounds:
+    draft = items_to_draft(
+        inputs.items, box.as_called, inputs.sealer.open, documents=documents, found_words=words, earlier=inputs.earlier
+    )
+    for called in inputs.progress.rounds:
         draft.add(called)
     return draft
 
@@ -220,18 +229,17 @@ def _as_answered(
     return with_sampling(request, sampling), sampling
 
 
-def _offer(
-    request: CreateResponse, box: Toolbox, draft: ChatDraft, dialect: Dialect, definitions: Mapping[str, Define], help: Help
-) -> Offer:
+def _offer(request: CreateResponse, box: Toolbox, draft: ChatDraft, inputs: ChatInputs) -> Offer:
+    help = inputs.help
     withheld = draft.stop_loops(helped=help.stops_loops)
-    holds_calls = help.holds_calls and _may_hold_calls(request)
+    holds_calls = help.holds_calls and _may_constrain_calls(request)
     # A server's tools may be meant that are not known yet. The request is converted again when they are.
     choice = provisional_choice(request.tool_choice, box) if box.servers.unlisted else request.tool_choice
-    offer = choice_to_offer(choice, box, dialect, definitions, holds_calls=holds_calls)
+    offer = choice_to_offer(choice, box, inputs.dialect, inputs.tools.definitions, holds_calls=holds_calls)
     return offer_without(offer, withheld, box.replaced_names(offer.names)) if withheld else offer
 
 
-def _may_hold_calls(request: CreateResponse) -> bool:
+def _may_constrain_calls(request: CreateResponse) -> bool:
     """Not where something is asked of the text itself, which would be about the JSON around it: a format, the probabilities of
     its tokens, the words that end it."""
     return not wants_json(request) and not request.stop and not wants_logprobs(request)

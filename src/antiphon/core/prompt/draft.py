@@ -3,7 +3,7 @@
 Chat templates allow less than the Responses API: one leading system message, one assistant message per turn with its
 reasoning, text and calls together, and the result of each call directly after it. The draft collects items into such turns.
 Items that are appended to a history only append messages, so that the engine's prefix cache stays valid. What the template of
-one model demands beyond that is in `core.template_rules`.
+one model demands beyond that is in `core/prompt/template_rules.py`.
 
 Clients that continue a stored response differ in what they send beside the outputs of its calls. Some repeat the calls, some
 the user's message. What was stored and is repeated counts once; and whatever comes between a call and its output, the prompt
@@ -19,7 +19,7 @@ from msgspec import structs
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.prompt.documents import ReadDocument
 from antiphon.core.prompt.loops import NO_LOOPS, NOTED, find_loops
-from antiphon.core.prompt.template_rules import fitted
+from antiphon.core.prompt.template_rules import apply_template_rules
 from antiphon.core.prompt.turns import (
     Asked,
     AssistantTurn,
@@ -53,7 +53,7 @@ class ChatDraft:
         self._as_called = as_called
         self.open_sealed = open_sealed
         self.read_document = read_document
-        # What the model is told of tools that a search has found.
+        # What the model reads of tools that a search has found.
         self.found_words = found_words
         # The searches of the gateway: how many there are, and the ids of those whose outputs are still to come.
         self._searches = 0
@@ -64,7 +64,7 @@ class ChatDraft:
         self._turns: list[AssistantTurn | UserTurn] = []
         # The item that is being read was written beside the one before it, whatever results that one has.
         self.joins_answer = False
-        # The latest assistant turn. None: the model has said nothing yet.
+        # The latest assistant turn. None: the model has written nothing yet.
         self._latest: AssistantTurn | None = None
         # How many user messages follow the latest assistant turn; and the latest ones before it.
         self._users_at_end = 0
@@ -74,7 +74,7 @@ class ChatDraft:
         # Those that were read, by their ids.
         self.approval_requests: dict[str, dict[str, Any]] = {}
         self._waiting: dict[str, list[AssistantTurn]] = {}
-        # What there is to say about the calls was said.
+        # The notices about the calls were made.
         self._are_settled = False
 
     # ---- input -------------------------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ class ChatDraft:
             raise InvalidRequest(
                 "`input` is empty: there is nothing to respond to.", param="input", code="missing_required_parameter"
             )
-        messages, notices = fitted(messages, dialect, has_answers=self._latest is not None)
+        messages, notices = apply_template_rules(messages, dialect, has_answers=self._latest is not None)
         self.notices.update(dict.fromkeys(notices))
         return messages
 

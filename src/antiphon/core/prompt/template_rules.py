@@ -92,7 +92,7 @@ class Rule(Struct, frozen=True):
     of_answers: bool = False
 
 
-def fitted(messages: Messages, dialect: Dialect, *, has_answers: bool = True) -> tuple[Messages, list[str]]:
+def apply_template_rules(messages: Messages, dialect: Dialect, *, has_answers: bool = True) -> tuple[Messages, list[str]]:
     """The messages as the model's chat template takes them, and notices about what it cannot show. `has_answers`: some of them
     may be the model's."""
     notices = []

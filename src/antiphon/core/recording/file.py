@@ -30,7 +30,7 @@ from antiphon.core.hosted.web_search import TYPES as WEB_SEARCH_TYPES
 from antiphon.core.hosted.web_search import WebSearch
 from antiphon.core.knowledge.help import HelpSetting
 from antiphon.core.knowledge.knowledge import KnownFacts
-from antiphon.core.recording.drawn_values import Drawn
+from antiphon.core.recording.environment_values import EnvironmentValues
 from antiphon.core.recording.recording import (
     OF_COMPACTION,
     Call,
@@ -93,7 +93,7 @@ class RecordingFile(Struct, frozen=True):
     settings: RecordedSettings
     history: list[dict[str, Any]]
     options: Options
-    drawn: Drawn
+    drawn: EnvironmentValues
     # Each with the seconds since the first call, and with the number of pieces before it.
     calls: list[tuple[float, str, Any, int]]
     # The pieces of the engine's answers: text, or {"base64": …}.
@@ -120,7 +120,7 @@ def recording_to_file(recording: Recording, version: str) -> bytes:
         RecordedSettings() if environment is None else _to_settings(environment, seals=recording.seals),
         msgspec.json.decode(recording.history),
         recording.options._replace(notices=list(recording.options.notices), attached=list(recording.options.attached)),
-        recording.drawn,
+        recording.environment_values,
         [(round(at - began, 6), name, _to_plain(arguments), pieces) for at, name, arguments, pieces in recording.calls],
         [(round(at - began, 6), _to_text(data)) for at, data in zip(recording.times, recording.pieces, strict=True)],
         recording.is_cut,
@@ -147,7 +147,7 @@ def file_to_recording(data: bytes, tools: Mapping[str, GatewayTool] = NO_TOOLS) 
             seals=file.settings.seals,
             history=msgspec.json.encode(file.history),
             options=file.options,
-            drawn=file.drawn,
+            environment_values=file.drawn,
             calls=[_to_call(call) for call in file.calls],
             pieces=ReceivedPieces(_to_bytes(text) for _, text in file.pieces),
             times=array("d", (at for at, _ in file.pieces)),

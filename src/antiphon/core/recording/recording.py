@@ -1,7 +1,8 @@
 """A recording: the inputs of one exchange, from which `core/recording/rerun.py` runs it again.
 
-An exchange does no I/O. So its events follow from its request, the history, what was known of the engines, what it drew (ids,
-times, seals), and what its caller did with it. Only these are kept: no event, and no copy of what the engine was asked.
+An exchange does no I/O. So its events follow from its request, the history, what was known of the engines, the values of its
+environment (ids, times, seals), and what its caller did with it. Only these are kept: no event, and no copy of what the engine
+was asked.
 """
 
 from array import array
@@ -19,7 +20,7 @@ from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.hosted.mcp.tools import McpTools
 from antiphon.core.knowledge.knowledge import EngineKnowledge, KnownFacts
 from antiphon.core.prompt.documents import outcome_without_images, without_images
-from antiphon.core.recording.drawn_values import OVERHEAD, Drawn, noting_environment
+from antiphon.core.recording.environment_values import OVERHEAD, EnvironmentValues, recording_environment
 from antiphon.core.stream.file_links import CodeFile
 from antiphon.core.toolbox.mcp_servers import Listing, body_without_secrets, has_secrets
 from antiphon.core.toolbox.tools import ToolResult
@@ -174,7 +175,7 @@ class Recording(Struct):
     # The stored items before the input, as JSON, without images.
     history: bytes = b"[]"
     options: Options = field(default_factory=Options)
-    drawn: Drawn = field(default_factory=Drawn)
+    environment_values: EnvironmentValues = field(default_factory=EnvironmentValues)
     calls: list[Call] = field(default_factory=list)
     # The pieces of the engine's answers, and when each came. Two lists: a pair for each would cost much more.
     pieces: ReceivedPieces = field(default_factory=ReceivedPieces)
@@ -214,9 +215,8 @@ class Recording(Struct):
         self.size = len(self.body) + len(self.request or b"") + len(self.history) + OVERHEAD
         if files := self.options.files:
             self.size += sum(len(file.name) + PER_FILE for each in files.values() for file in each)
-        return RecordedExchange(
-            self, request, engines, noting_environment(environment, self.drawn, self.grow), history=history, **options
-        )
+        recorded = recording_environment(environment, self.environment_values, self.grow)
+        return RecordedExchange(self, request, engines, recorded, history=history, **options)
 
     def grow(self, size: int) -> None:
         self.size += size
@@ -243,7 +243,8 @@ class Recording(Struct):
         """Keeps this beginning of its body, and nothing else."""
         self.is_cut = self.is_left_out = True
         del self.calls[:], self.pieces[:], self.times[:]
-        self.body, self.request, self.history, self.drawn = body, None, b"[]", Drawn()
+        self.body, self.request, self.history = body, None, b"[]"
+        self.environment_values = EnvironmentValues()
         self.size, self._counted = len(body), 0
 
     def note(self, name: str, arguments: Any = None, size: int = 0) -> None:

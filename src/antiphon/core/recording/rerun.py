@@ -21,7 +21,7 @@ from antiphon.core.exchange.steps import (
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.protocols.responses.limits import NO_LIMITS
 from antiphon.core.protocols.responses.read import body_to_request
-from antiphon.core.recording.drawn_values import replaying_environment
+from antiphon.core.recording.environment_values import replaying_environment
 from antiphon.core.recording.recording import (
     ASKED,
     OF_COMPACTION,
@@ -161,7 +161,9 @@ def _make_exchange(recording: Recording, rerun: Rerun) -> Exchange:
     return Exchange(
         recording_to_request(recording),
         [EngineKnowledge.from_facts(facts) for facts in recording.engines],
-        replaying_environment(recording.environment or NO_ENVIRONMENT, recording.drawn, rerun.report, seals=recording.seals),
+        replaying_environment(
+            recording.environment or NO_ENVIRONMENT, recording.environment_values, rerun.report, seals=recording.seals
+        ),
         history=msgspec.json.decode(recording.history),
         **recording.options._asdict(),
     )

@@ -55,7 +55,7 @@ async def _count_input(gateway: Gateway, body: bytes, owner: str, seat: Seat) ->
         knowledge,
         environment,
         history=history,
-        asks_again=False,
+        may_ask_again=False,
         attached=attached,
         runs_tools=False,
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 from antiphon.core.prompt.documents import may_have_images, without_images
-from antiphon.core.recording.drawn_values import OVERHEAD
+from antiphon.core.recording.environment_values import OVERHEAD
 from antiphon.core.recording.prompt_changes import to_print
 from antiphon.core.recording.recording import Recording
 from antiphon.core.toolbox.mcp_servers import SECRETS, body_without_secrets

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.core.recording.drawn_values import Drawn
+from antiphon.core.recording.environment_values import EnvironmentValues
 from antiphon.sealing import (
     SEPARATOR,
     CompactedText,
@@ -18,9 +18,9 @@ from antiphon.server.inspector.rows import hide
 HIDDEN = "What was in the seals of another owner is hidden: only its length is shown."
 
 
-def without_seals(drawn: Drawn) -> Drawn:
-    opened = {key: None if text is None else _hidden(text) for key, text in drawn.opened.items()}
-    return msgspec.structs.replace(drawn, opened=opened)
+def without_seals(values: EnvironmentValues) -> EnvironmentValues:
+    opened = {key: None if text is None else _hidden(text) for key, text in values.opened.items()}
+    return msgspec.structs.replace(values, opened=opened)
 
 
 def _hidden(text: str) -> str:

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.exchange.steps import ListTools, RunTools, ToolCall
-from antiphon.core.recording.drawn_values import Drawn
+from antiphon.core.recording.environment_values import EnvironmentValues
 from antiphon.core.recording.explanations import explain_error, explain_notice
 from antiphon.core.recording.prompt_changes import (
     Asked,
@@ -50,14 +50,14 @@ class Opened:
         """`seals`: what was in the seals of the request is shown."""
         recording = request.recording
         # A copy: the exchange may add to it while a thread runs this one again.
-        drawn = Drawn(*map(copy, msgspec.structs.astuple(recording.drawn)))
-        self.hides_seals = bool(drawn.opened) and not seals
+        values = EnvironmentValues(*map(copy, msgspec.structs.astuple(recording.environment_values)))
+        self.hides_seals = bool(values.opened) and not seals
         self.recording: Recording = structs.replace(
             recording,
             calls=[*recording.calls],
             pieces=recording.pieces.copy(),
             times=recording.times[:],
-            drawn=without_seals(drawn) if self.hides_seals else drawn,
+            environment_values=without_seals(values) if self.hides_seals else values,
         )
         self.row: Row = request.row.shown()
         self.arrived = request.arrived

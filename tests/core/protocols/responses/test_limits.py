@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from antiphon.core.knowledge.dialects import PLAIN
-from antiphon.core.prompt.convert import request_to_chat
+from antiphon.core.prompt.convert import ChatInputs, request_to_chat
 from antiphon.core.protocols.responses.limits import (
     DEEPEST_GROUP,
     DEFAULT_LIMITS,
@@ -164,7 +164,7 @@ def test_a_schema_as_deep_as_the_largest_limit_goes_through_every_walk() -> None
     body = {"input": "Hi", "tools": [function(parameters=schema, strict=True)]}
     request, _ = body_to_request(msgspec.json.encode(body), RequestLimits(nesting=160))
     for dialect in (PLAIN, replace(PLAIN, constraint_member="grammar")):
-        assert request_to_chat(request, [{"role": "user", "content": "Hi"}], dialect, "m").chat.tools
+        assert request_to_chat(ChatInputs(request, [{"role": "user", "content": "Hi"}], dialect, "m")).chat.tools
 
 
 # ---- grammars ----------------------------------------------------------------------------------------------------------

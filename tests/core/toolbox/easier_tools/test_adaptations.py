@@ -35,7 +35,7 @@ from antiphon.core.events.event_style import EventStyle
 from antiphon.core.items.calls import FORMS, CallState
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.help import NO_HELP, Help
-from antiphon.core.prompt.convert import chat_to_bytes, request_to_chat
+from antiphon.core.prompt.convert import ChatInputs, chat_to_bytes, request_to_chat
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.toolbox.easier_tools.adaptations import ADAPTATIONS, offer_easier_tools
@@ -119,7 +119,7 @@ def test_to_the_engine_a_call_stays_what_the_model_wrote() -> None:
 def test_an_engine_that_constrains_arguments_constrains_those_of_the_functions() -> None:
     request, _ = body_to_request(msgspec.json.encode({"input": "Hi", "tools": [EXEC_COMMAND, APPLY_PATCH]}))
     dialect = replace(PLAIN, constrains_calls=True)
-    conversion = request_to_chat(request, request_to_items(request), dialect, "m", help=HELP)
+    conversion = request_to_chat(ChatInputs(request, request_to_items(request), dialect, "m", help=HELP))
     assert [tool.function.strict for tool in conversion.chat.tools or ()] == [True] * 8
 
 

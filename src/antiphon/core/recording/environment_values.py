@@ -1,4 +1,5 @@
-"""What an exchange draws from its environment: ids, times, seals, and what others have found out. Noted, and given again."""
+"""The values that an exchange gets from its environment: ids, times, seals, and what others have found out. They are kept, and
+given again when the exchange is run again."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -12,14 +13,14 @@ from antiphon.sealing import NO_SEALER, Sealer
 
 T = TypeVar("T")
 
-# What a thing that is noted takes in memory beside its text.
+# What a value takes in memory beside its text.
 OVERHEAD = 120
 # A seal ends with its authentication code, which no other seal has.
 SEAL_KEY_LENGTH = 32
 
 
-class Drawn(Struct):
-    """What an exchange got from its environment, in this order."""
+class EnvironmentValues(Struct):
+    """The values of one exchange, in the order in which it got them."""
 
     ids: list[str] = []
     times: list[float] = []
@@ -32,12 +33,12 @@ class Drawn(Struct):
     documents: dict[str, CheckOutcome] = {}
 
 
-# ---- noted -------------------------------------------------------------------------------------------------------------
+# ---- kept --------------------------------------------------------------------------------------------------------------
 
 
-def noting_environment(environment: Environment, drawn: Drawn, grow: Callable[[int], None]) -> Environment:
-    """The same, and what is drawn from it is noted. `grow`: counts the bytes that this takes."""
-    ids, times, paddings, seals, opened = drawn.ids, drawn.times, drawn.padding, drawn.sealed, drawn.opened
+def recording_environment(environment: Environment, values: EnvironmentValues, grow: Callable[[int], None]) -> Environment:
+    """The same, and the values that it gives are kept. `grow`: counts the bytes that this takes."""
+    ids, times, paddings = values.ids, values.times, values.padding
 
     def new_id(prefix: str) -> str:
         id = environment.new_id(prefix)
@@ -54,42 +55,49 @@ def noting_environment(environment: Environment, drawn: Drawn, grow: Callable[[i
         paddings.append(characters)
         return characters
 
+    sealer = environment.sealer
+    return environment.changed(
+        new_id=new_id,
+        now=now,
+        padding=padding,
+        sealer=sealer if sealer is NO_SEALER else _recording_sealer(sealer, values, grow),
+        definitions=RecordedDefinitions(environment.definitions, values.definitions),
+        documents=RecordedDocuments(environment.documents, values.documents, grow),
+    )
+
+
+def _recording_sealer(sealer: Sealer, values: EnvironmentValues, grow: Callable[[int], None]) -> Sealer:
+    seals, opened = values.sealed, values.opened
+
     def seal(text: str) -> str:
-        sealed = environment.sealer.seal(text)
+        sealed = sealer.seal(text)
         seals.append(sealed)
         grow(len(sealed))
         return sealed
 
     def open_sealed(blob: str) -> str | None:
-        text = environment.sealer.open(blob)
+        text = sealer.open(blob)
         key = blob[-SEAL_KEY_LENGTH:]
         if key not in opened:
             grow(len(text or "") + OVERHEAD)
         opened[key] = text
         return text
 
-    return environment.changed(
-        new_id=new_id,
-        now=now,
-        padding=padding,
-        sealer=environment.sealer if environment.sealer is NO_SEALER else Sealer(seal, open_sealed),
-        definitions=NotedDefinitions(environment.definitions, drawn.definitions),
-        documents=NotedDocuments(environment.documents, drawn.documents, grow),
-    )
+    return Sealer(seal, open_sealed)
 
 
-class NotedDefinitions(KnownDefinitions):
-    """Those of all exchanges. What one of them finds there is noted, but for what it has added itself."""
+class RecordedDefinitions(KnownDefinitions):
+    """Those of all exchanges. What one of them finds there is kept, but for what it has added itself."""
 
-    def __init__(self, shared: KnownDefinitions, noted: dict[str, Flaw | str | None]) -> None:
+    def __init__(self, shared: KnownDefinitions, kept: dict[str, Flaw | str | None]) -> None:
         self._shared = shared
-        self._noted = noted
+        self._kept = kept
         self._own: set[bytes] = set()
 
     def __contains__(self, definition: bytes | Grammar) -> bool:
         known = definition in self._shared
         if known and (digest := definition_digest(definition)) not in self._own:
-            self._noted[digest.hex()] = self._shared.flaw(definition)
+            self._kept[digest.hex()] = self._shared.flaw(definition)
         return known
 
     def flaw(self, definition: bytes | Grammar) -> Flaw | None:
@@ -100,20 +108,20 @@ class NotedDefinitions(KnownDefinitions):
         self._shared.add(definition, flaw)
 
 
-class NotedDocuments(KnownDocuments):
+class RecordedDocuments(KnownDocuments):
     """Those of all exchanges, in the same way."""
 
-    def __init__(self, shared: KnownDocuments, noted: dict[str, CheckOutcome], grow: Callable[[int], None]) -> None:
+    def __init__(self, shared: KnownDocuments, kept: dict[str, CheckOutcome], grow: Callable[[int], None]) -> None:
         self._shared = shared
-        self._noted = noted
+        self._kept = kept
         self._grow = grow
         self._own: set[bytes] = set()
 
     def get(self, digest: bytes) -> CheckOutcome | None:
         outcome = self._shared.get(digest)
-        if outcome is not None and digest not in self._own and digest.hex() not in self._noted:
-            self._noted[digest.hex()] = kept = outcome_without_images(outcome)
-            self._grow(len(kept.text))
+        if outcome is not None and digest not in self._own and digest.hex() not in self._kept:
+            self._kept[digest.hex()] = known = outcome_without_images(outcome)
+            self._grow(len(known.text))
         return outcome
 
     def add(self, digest: bytes, outcome: CheckOutcome) -> None:
@@ -125,47 +133,47 @@ class NotedDocuments(KnownDocuments):
 
 
 def replaying_environment(
-    environment: Environment, drawn: Drawn, trouble: Callable[[str], None], *, seals: bool
+    environment: Environment, values: EnvironmentValues, trouble: Callable[[str], None], *, seals: bool
 ) -> Environment:
-    """Gives what was drawn again. `trouble`: called when that is not enough. `seals`: there was a sealer."""
+    """Gives the same values again. `trouble`: called when they are not enough. `seals`: there was a sealer."""
 
-    def again(values: Sequence[T], otherwise: T) -> Callable[[], T]:
-        left = iter(values)
+    def again(kept: Sequence[T], otherwise: T) -> Callable[[], T]:
+        left = iter(kept)
 
         def take() -> T:
             for value in left:
                 return value
-            trouble("It drew more ids, times or seals than it did before.")
+            trouble("It asked for more ids, times or seals than it did before.")
             return otherwise
 
         return take
 
-    ids, times, padding = again(drawn.ids, "id"), again(drawn.times, 0.0), again(drawn.padding, "x" * 16)
-    sealed, opened = again(drawn.sealed, ""), drawn.opened
+    ids, times, padding = again(values.ids, "id"), again(values.times, 0.0), again(values.padding, "x" * 16)
+    sealed, opened = again(values.sealed, ""), values.opened
     return environment.changed(
         new_id=lambda prefix: ids(),
         now=times,
         padding=padding,
         sealer=Sealer(lambda text: sealed(), lambda blob: opened.get(blob[-SEAL_KEY_LENGTH:])) if seals else NO_SEALER,
         report=lambda event, **members: None,
-        definitions=ReplayedDefinitions(drawn),
-        documents=_replayed_documents(drawn),
+        definitions=ReplayedDefinitions(values),
+        documents=_replayed_documents(values),
     )
 
 
 class ReplayedDefinitions(KnownDefinitions):
     """Those that were known then."""
 
-    def __init__(self, drawn: Drawn) -> None:
-        super().__init__(len(drawn.definitions) + 1000)
+    def __init__(self, values: EnvironmentValues) -> None:
+        super().__init__(len(values.definitions) + 1000)
         # Older recordings have only the reason.
         self._flaws = {
-            bytes.fromhex(digest): Flaw(flaw) if isinstance(flaw, str) else flaw for digest, flaw in drawn.definitions.items()
+            bytes.fromhex(digest): Flaw(flaw) if isinstance(flaw, str) else flaw for digest, flaw in values.definitions.items()
         }
 
 
-def _replayed_documents(drawn: Drawn) -> KnownDocuments:
+def _replayed_documents(values: EnvironmentValues) -> KnownDocuments:
     documents = KnownDocuments(1 << 62)
-    for digest, outcome in drawn.documents.items():
+    for digest, outcome in values.documents.items():
         documents.add(bytes.fromhex(digest), outcome)
     return documents

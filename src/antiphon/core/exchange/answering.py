@@ -1,0 +1,141 @@
+"""An engine is asked, and its answer is at its end: it is closed, or another one is asked for."""
+
+from antiphon.core.checks.work import CheckOutcome
+from antiphon.core.exchange.answer_lessons import AnswerLessons
+from antiphon.core.exchange.closing import Closing
+from antiphon.core.exchange.response_object import Next, OpenResponse, Phase
+from antiphon.core.exchange.steps import Ask, AskReason, Check
+from antiphon.core.items.enforcement import Rejection
+from antiphon.core.stream.chat_chunks import COMPLETED
+from antiphon.core.stream.thought_start import thought_start
+from antiphon.core.toolbox.requirements import wants_json
+from antiphon.errors import (
+    ApiError,
+    ContextLengthExceeded,
+    EngineDisagrees,
+    EngineError,
+    EngineUnavailable,
+    RateLimited,
+)
+
+CUT_SHORT = "The engine's stream ended before the answer did."
+
+
+class Answering(Phase):
+    """An engine is asked, or answers."""
+
+    reason: AskReason
+    step: Ask | None = None
+
+    def proceed(self) -> Ask:
+        open, request = self.open, self.open.request
+        conversion = open.question.conversion
+        # What is made in the background may be followed at any time.
+        is_seen = bool(request.stream or open.response.background)
+        start = thought_start(conversion.chat, conversion.dialect, is_seen=is_seen)
+        may_cite = request.text is None or not wants_json(request)
+        open.answers.enforcement.begin_answer(conversion.requirements)
+        open.answers.reader.begin(start, conversion.finder(), open.sources if may_cite else None)
+        self.step = Ask(conversion.chat, open.question.engine.number, self.reason)
+        return self.step
+
+    def checked(self, outcome: CheckOutcome) -> Ask:
+        """The engine is still answering."""
+        assert self.step is not None
+        self.open.answers.reader.checked(outcome)
+        return self.step
+
+
+def after_refusal(open: OpenResponse, error: ApiError) -> AskReason:
+    """Why an engine is asked again after one has refused. If none is, raises the error."""
+    question = open.question
+    if isinstance(error, EngineUnavailable) and question.engine.has_next:
+        return give_way(open, error)
+    if isinstance(error, ContextLengthExceeded) and question.may_truncate:
+        question.truncate(error)
+        return "truncation"
+    if question.learn_from(error):
+        return "lesson"
+    if is_engines_own(error) and question.engine.has_next:
+        return give_way(open, error)
+    raise error
+
+
+def is_engines_own(error: ApiError) -> bool:
+    """The engine failed, or has too much to do: another one may answer the same request."""
+    return isinstance(error, EngineError | RateLimited)
+
+
+def may_give_way(open: OpenResponse) -> bool:
+    """Nothing has come of the answer yet, and there is another engine."""
+    return open.answers.may_ask_again and not open.answers.output.round and open.question.engine.has_next
+
+
+def give_way(open: OpenResponse, error: ApiError) -> AskReason:
+    """The engine has failed before it began to answer: the next one is asked."""
+    open.environment.report("another engine is asked", engine=open.question.engine.knowledge.name, reason=error.code)
+    open.use_next_engine()
+    return "next_engine"
+
+
+class Answered(Phase):
+    """The engine's answer is at its end."""
+
+    # For a check of what the answer ended with.
+    has_waited: bool = False
+
+    def proceed(self) -> Next:
+        answers = self.open.answers
+        if (work := answers.sequence.check) is not None:
+            self.has_waited = True
+            return Check(work)
+        is_whole = answers.is_whole
+        if (reason := self._reason_to_ask_again(is_whole=is_whole)) is not None:
+            return reason
+        answers.enforcement.stop_rejecting()
+        if not is_whole:
+            answers.output.fail(EngineDisagrees(CUT_SHORT))
+        answers.close()
+        return Closing(self.open)
+
+    def _reason_to_ask_again(self, *, is_whole: bool) -> AskReason | None:
+        answers, question = self.open.answers, self.open.question
+        if answers.reader.template_opens_thought:
+            question.learn_of_answer({"opens_thought": True})
+        if not is_whole and (reason := self._start_over()) is not None:
+            return reason
+        if is_whole and answers.thought_took_all_tokens and question.can_stop_thinking:
+            # It is asked for again as it was, with as many tokens. That is not yet the second attempt at it.
+            self.open.count_answer()
+            answers.sequence.close_unchecked()
+            question.stop_thinking()
+            return "no_thought"
+        output, enforcement = answers.output, answers.enforcement
+        if is_whole and output.ending is COMPLETED and enforcement.requires_something:
+            enforcement.reject_missing(output.turn, output.written)
+        if answers.sequence.error is None and enforcement.rejection is not None:
+            return self._repair(enforcement.rejection)
+        return None
+
+    def _start_over(self) -> AskReason | None:
+        """Where the engine failed: in a form that it accepts, or with the next engine."""
+        answers, error = self.open.answers, self.open.answers.sequence.error
+        if error is not None and answers.may_start_over and self.open.question.learn_from(error):
+            self.open.count_answer()
+            answers.output.start_over()
+            return "lesson"
+        if not self.has_waited and may_give_way(self.open) and (error is None or is_engines_own(error)):
+            self.open.count_answer()
+            answers.output.start_over()
+            return give_way(self.open, error or EngineDisagrees(CUT_SHORT))
+        return None
+
+    def _repair(self, rejection: Rejection) -> AskReason:
+        """Shows the model what is wrong with its answer, and continues with what it writes then."""
+        open, answers = self.open, self.open.answers
+        open.count_answer()
+        # A thought in place of the call says nothing about what the engine makes sure of.
+        if rejection.call is None and answers.enforcement.requirements.must_call and answers.output.lone_thought is None:
+            AnswerLessons(open.question, answers, open.environment.report).learn_of_missing_call()
+        open.question.reject(rejection)
+        return "repair"

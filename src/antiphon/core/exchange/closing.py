@@ -1,0 +1,139 @@
+"""The items of an answer are closed, which may take a check or a tool. Then the model continues, or the response ends."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from antiphon.core.exchange.answer_lessons import AnswerLessons
+from antiphon.core.exchange.response_object import Next, OpenResponse, Phase
+from antiphon.core.exchange.steps import DONE, AskReason, Check, Estimate, RunTools, Step, ToolCall
+from antiphon.core.exchange.tool_runs import ToolRuns, room_for_results, tokens_used
+from antiphon.core.hosted.mcp.approvals import ApprovedCall
+from antiphon.core.hosted.shell import KIND as HOSTED_SHELL
+from antiphon.core.hosted.shell import result_to_state
+from antiphon.core.hosted.tool_search import ToolSearchOutputState
+from antiphon.core.items.calls import CallState
+from antiphon.core.items.usage import UsageCount
+from antiphon.core.prompt.rounds import states_to_turn
+from antiphon.core.stream.chat_chunks import COMPLETED
+from antiphon.core.toolbox.requirements import wants_json
+from antiphon.core.toolbox.search import found_to_text
+from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.core.toolbox.tools import ToolResult
+from antiphon.errors import AnswerInvalid, EngineError
+
+
+class Closing(Phase):
+    def proceed(self) -> Next:
+        sequence = self.open.answers.sequence
+        while True:
+            if (work := sequence.check) is not None:
+                return Check(work)
+            calls = sequence.calls_to_run()
+            if not calls:
+                return self._closed()
+            searches = [call for call in calls if not call.needs_shell]
+            if not searches:
+                return _run_tools(self.open, calls)
+            for call in searches:
+                _search(self.open, call)
+            sequence.resume()
+
+    def _closed(self) -> Next:
+        """Every item of the answer is closed: another round, or the end."""
+        open, answers = self.open, self.open.answers
+        output, sequence, enforcement = answers.output, answers.sequence, answers.enforcement
+        AnswerLessons(open.question, answers, open.environment.report).learn_from_answer(sequence.error)
+        goes_on = False
+        if sequence.error is None and output.ending is COMPLETED:
+            required = enforcement.requires_something
+            if required and (missing := enforcement.missing(output.turn)) is not None:
+                sequence.fail(AnswerInvalid(f"The model was asked twice, and {missing}."))
+            elif open.question.conversion.compacts and not sequence.opened:
+                sequence.fail(EngineError("The engine gave no summary of the conversation."))
+            else:
+                goes_on = enforcement.requirements.hosted and answers.calls_have_results
+        open.count_answer()
+        if goes_on:
+            return _next_round(open)
+        return last_step(answers.usage) if sequence.error is None else DONE
+
+
+class ClosingApproved(Closing):
+    """The calls that the client has approved are run. The model wrote them in an earlier response, and is asked now."""
+
+    def _closed(self) -> Next:
+        if self.open.answers.sequence.error is not None:
+            return super()._closed()
+        self.open.approvals = []
+        return _next_round(self.open)
+
+
+def run_approved(open: OpenResponse) -> Phase:
+    conversion, answers = open.question.conversion, open.answers
+    calls = [answers.output.make_call(partial(ApprovedCall, approval, conversion.box)) for approval in open.approvals]
+    answers.enforcement.limit_approved(calls, conversion.requirements.most_runs)
+    for call in calls:
+        answers.sequence.add(call)
+    answers.sequence.close_items("completed")
+    return ClosingApproved(open)
+
+
+def last_step(usage: UsageCount) -> Step:
+    return Estimate(tuple(usage.uncounted)) if usage.uncounted else DONE
+
+
+# ---- tools that the gateway runs -------------------------------------------------------------------------------------
+
+
+def _search(open: OpenResponse, call: CallState) -> None:
+    """A search for tools takes no input or output. What it found is offered from the next answer on."""
+    tools = open.question.search(call.arguments)
+    call.result = ToolResult(found_to_text(tools, open.question.conversion.box))
+    open.answers.sequence.insert_after(call, ToolSearchOutputState(open.environment.new_id("tso"), tools))
+
+
+def _run_tools(open: OpenResponse, calls: Sequence[CallState]) -> RunTools:
+    conversion, answers = open.question.conversion, open.answers
+    window = open.question.engine.knowledge.window_of(conversion.chat.model)
+    used = 0
+    if window is not None:
+        used = tokens_used(conversion.chat, answers.output.written, answers.usage.current)
+    room = room_for_results(window, used, open.request.max_output_tokens, len(calls))
+    if open.tool_runs is None:
+        open.tool_runs = ToolRuns()
+    open.tool_runs.begin(calls, room)
+    return RunTools(tuple(_to_tool_call(call, conversion.box) for call in calls))
+
+
+def _to_tool_call(call: CallState, box: Toolbox) -> ToolCall:
+    native, idempotent = call.native, call.native not in box.not_idempotent
+    return ToolCall(call.call_id, native.kind, native.name, native.namespace, call.arguments_to_run, idempotent)
+
+
+def add_result(open: OpenResponse, call_id: str, result: ToolResult) -> bool:
+    """True: every call that runs has its result now. A result that comes after the response was aborted changes nothing."""
+    runs, sequence = open.tool_runs, open.answers.sequence
+    call = runs.add_result(call_id, result, open.sources) if runs is not None else None
+    if runs is None or call is None:
+        return False
+    if call.native.kind == HOSTED_SHELL:
+        state = result_to_state(open.environment.new_id("sho"), call.call_id, call.arguments_to_run, result)
+        sequence.insert_after(call, state)
+    sequence.resume()
+    return runs.are_over
+
+
+def _next_round(open: OpenResponse) -> AskReason:
+    """The calls of this round have results: the model continues."""
+    output, enforcement, question = open.answers.output, open.answers.enforcement, open.question
+    called = any(isinstance(state, CallState) for state in output.round)
+    in_loop = enforcement.runs.is_loop
+    # A small model would go on with what it reads of a call that was not run.
+    states = output.turn
+    if in_loop and question.is_helped:
+        states = [state for state in states if not enforcement.is_answered(state)]
+    cites = open.sources.next_number > 1 and not wants_json(open.request)
+    question.add_round(states_to_turn(states), called=called, in_loop=in_loop, cites=cites)
+    output.begin_round()
+    enforcement.begin_round()
+    return "tools"
