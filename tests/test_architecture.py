@@ -32,8 +32,9 @@ core/toolbox/easier_tools
 core/stream/text_calls
 core/stream
 core/items
-core/hosted/mcp
 core/hosted
+core/hosted/mcp
+core/hosted/rows.py
 core/prompt
 core/exchange
 core/recording

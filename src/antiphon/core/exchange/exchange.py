@@ -53,8 +53,7 @@ from antiphon.core.exchange.steps import (
 from antiphon.core.exchange.tool_runs import ToolRuns, calls_to_tool_usage, room_for_results, tokens_used
 from antiphon.core.hosted.mcp.approvals import ApprovedCall
 from antiphon.core.hosted.mcp.tool_lists import ListState, failure_message
-from antiphon.core.hosted.shell import KIND as HOSTED_SHELL
-from antiphon.core.hosted.shell import result_to_state
+from antiphon.core.hosted.rows import BY_KIND
 from antiphon.core.hosted.shown_results import files_shown
 from antiphon.core.hosted.tool_search import ToolSearchOutputState
 from antiphon.core.items.answer_reader import AnswerReader
@@ -87,9 +86,9 @@ from antiphon.errors import (
     RateLimited,
 )
 from antiphon.wire.chat import ChatRequest
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import Compaction, CreateResponse, OutputItem, Response, Usage
 
-Item = dict[str, Any]
 CUT_SHORT = "The engine's stream ended before the answer did."
 
 
@@ -331,7 +330,7 @@ class Exchange:
         question, listings = self._question, self._listings
         for label in (server.label for server in servers if not question.is_attached(server.label)):
             shown = question.allowed(label, listings[label])
-            self._sequence.add(ListState(self._environment.new_id("mcpl"), label, shown))
+            self._sequence.add(ListState(self._environment.new_id(ListState.prefix), label, shown))
             self._sequence.close_items("completed")
             if (failed := listings[label].error) is not None:
                 raise ExternalConnectorError(failure_message(label, failed), param="tools")
@@ -485,8 +484,9 @@ class Exchange:
         if runs is None or call is None:
             # It came too late: the response was aborted.
             return self._emitted()
-        if call.native.kind == HOSTED_SHELL:
-            state = result_to_state(self._environment.new_id("sho"), call.call_id, call.arguments_to_run, result)
+        tool = BY_KIND.get(call.native.kind)
+        if tool is not None and tool.follow is not None:
+            state = tool.follow(self._environment.new_id, call.call_id, call.arguments_to_run, result)
             self._sequence.insert_after(call, state)
         self._sequence.resume()
         return self._attempt(self._proceed) if runs.are_over else self._emitted()
@@ -652,7 +652,7 @@ class Exchange:
         """A search for tools takes no input or output. What it found is offered from the next answer on."""
         tools = self._question.search(call.arguments)
         call.result = ToolResult(found_to_text(tools, self._question.conversion.box))
-        self._sequence.insert_after(call, ToolSearchOutputState(self._environment.new_id("tso"), tools))
+        self._sequence.insert_after(call, ToolSearchOutputState(self._environment.new_id(ToolSearchOutputState.prefix), tools))
 
     def _closed(self) -> None:
         """Every item of the answer is closed: another round, or the end."""

@@ -32,6 +32,7 @@ from antiphon.core.prompt.documents import (
     outcome_size,
     work_digest,
 )
+from antiphon.core.prompt.item_types import CONTINUE_ANSWERS
 from antiphon.core.prompt.truncation import share_to_drop, size_of, truncated
 from antiphon.core.prompt.turns import AssistantTurn, UserTurn
 from antiphon.core.protocols.responses.fields import request_to_items
@@ -42,9 +43,8 @@ from antiphon.core.toolbox.search import search
 from antiphon.core.toolbox.tools import ATTACHED, Tool
 from antiphon.core.toolbox.words import AND_CITE, ANSWER_NOW
 from antiphon.errors import ApiError, ContextLengthExceeded
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import CreateResponse
-
-Item = dict[str, Any]
 
 # Each teaches something new. An engine that finds something to refuse in every form is not asked without end.
 MOST_LESSONS = 12
@@ -116,7 +116,7 @@ class Question:
         # has approved. A summary needs none of them.
         self._attached = attached
         self._lists = ToolLists(self.items)
-        self.approvals = [] if compact else items_to_approvals(self.items, self._earlier)
+        self.approvals = [] if compact else items_to_approvals(self.items, self._earlier, CONTINUE_ANSWERS)
         # The tools that searches of this response have found.
         self._found: Sequence[Tool] = ()
         self._rejection: Rejection | None = None

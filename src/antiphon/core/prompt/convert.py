@@ -1,6 +1,6 @@
 """Responses request → chat request. A pure function of the request and the dialect."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -36,8 +36,10 @@ from antiphon.core.toolbox.cache import KnownToolboxes, toolbox_key
 from antiphon.core.toolbox.choice import Offer, choice_to_offer, provisional_choice
 from antiphon.core.toolbox.easier_tools.adaptations import offer_easier_tools
 from antiphon.core.toolbox.requirements import (
+    NOTHING_HOSTED,
     Checks,
     Definition,
+    HostedCalls,
     Requirements,
     offer_to_requirements,
     wants_json,
@@ -97,7 +99,7 @@ def request_to_chat(
     help: Help = NO_HELP,
     sampling: Sampling = ENGINE_DEFAULT,
     attached: Sequence[Tool] = (),
-    hosted_kinds: Collection[str] = (),
+    hosted_kinds: Mapping[str, HostedCalls] = NOTHING_HOSTED,
     lists: KnownLists | None = None,
     toolboxes: KnownToolboxes | None = None,
 ) -> Conversion:

@@ -16,7 +16,6 @@ from antiphon.core.toolbox.echo import flat
 from antiphon.core.toolbox.tools import (
     CLIENT_SEARCH,
     DEFINITIONS,
-    HOSTED_KINDS,
     INNER,
     RUN_HERE,
     SERVER_SEARCH,
@@ -26,6 +25,7 @@ from antiphon.core.toolbox.tools import (
 )
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.chat import ChatFunction, ChatTool
+from antiphon.wire.tools import ALIASES
 
 Choice = dict[str, Any]
 
@@ -308,7 +308,7 @@ def _checked(entry: Choice, where: str) -> Choice:
 def _meant(choice: Choice) -> Native:
     """The tool that a choice names, as it would be known if it is offered."""
     given = flat({"type": "function", **choice})
-    kind: str = HOSTED_KINDS.get(given["type"]) or given["type"]
+    kind: str = ALIASES.get(given["type"]) or given["type"]
     name = given.get("server_label") or given.get("name") or kind
     namespace = given.get("namespace")
     return Native(kind, str(name), None if namespace is None else str(namespace))

@@ -26,7 +26,8 @@ from antiphon.core.toolbox.echo import flat, tool_to_echo
 from antiphon.core.toolbox.mcp_servers import McpDefinition, McpServer
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatFunction, ChatTool
-from antiphon.wire.hosted_items import McpTool
+from antiphon.wire.hosted_items import McpApprovalRequest, McpTool, type_of
+from antiphon.wire.tools import ALIASES
 
 # ---- What a client may ask of a function or a custom tool that is not done here. It is echoed, and the notice says so ----
 
@@ -60,15 +61,8 @@ ATTACHED = "attached"
 LONGEST_NAME = 64
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 LONGEST_GIVEN_NAME = 128
-# Type of a tool that has several names → the kind of its functions.
-HOSTED_KINDS = {
-    "web_search": "web_search",
-    "web_search_2025_08_26": "web_search",
-    "web_search_preview": "web_search",
-    "web_search_preview_2025_03_11": "web_search",
-}
 # The form of calls that the client has to approve first.
-APPROVAL = "mcp_approval_request"
+APPROVAL = type_of(McpApprovalRequest)
 
 
 class FunctionTool(Struct):
@@ -433,7 +427,7 @@ def built_in(kind: str, description: str, parameters: dict[str, Any]) -> Callabl
 def leave_out(box: Toolbox, tool: Tool, where: str, namespace: str | None = None, *, why: str = "it does not run here") -> None:
     name = flat(tool).get("name") or tool.get("server_label")
     place = f" in namespace {namespace}" if namespace else ""
-    kind: str = HOSTED_KINDS.get(tool["type"]) or tool["type"]
+    kind: str = ALIASES.get(tool["type"]) or tool["type"]
     box.left_out.add(Native(kind, str(name or kind), namespace))
     box.notices.append(f"tool {tool['type']}{f' {name}' if name else ''}{place} was left out: {why}")
 

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -32,19 +31,16 @@ from antiphon.tools.code_interpreter.containers import (
     opened_container,
     or_refusal,
 )
-from antiphon.tools.runner import ToolContext
+from antiphon.tools.runner import ToolContext, ToolRunner
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import CreateResponse
-
-Item = dict[str, Any]
 
 NO_CODE = "The call needs `code`: the Python code to run."
 # Bytes of all images of one call in its outputs. All of them are files of the container, too.
 MOST_IMAGE_BYTES = 8 * 1024 * 1024
 
 
-class CodeInterpreterRunner(CodeInterpreter):
-    """Follows `ToolRunner`."""
-
+class CodeInterpreterRunner(CodeInterpreter, ToolRunner):
     # A run has its own, and may have to wait for the one before it.
     has_own_timeouts = True
 
