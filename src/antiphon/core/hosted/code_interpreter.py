@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from antiphon.core.checks.work import digest_of
+from antiphon.core.hosted.containers import check_container
 from antiphon.core.hosted.hosted_tool import ContainerFiles, HostedDefinition, HostedTool, Record, data_of
 from antiphon.core.hosted.shown_results import CALL_FAILED, shown_result
 from antiphon.core.items.call_forms import FunctionForm
@@ -21,11 +22,11 @@ from antiphon.core.toolbox.built_in import TEXT, parameters
 from antiphon.core.toolbox.tools import (
     TOOLS,
     Native,
+    Tool,
     Toolbox,
     ToolResult,
     leave_out,
 )
-from antiphon.errors import InvalidRequest
 from antiphon.partial_json import StringMember
 from antiphon.wire import events
 from antiphon.wire.chat import ChatFunction
@@ -33,7 +34,7 @@ from antiphon.wire.containers import MemoryLimit, NetworkPolicy
 from antiphon.wire.events import Event
 from antiphon.wire.hosted_items import CodeInterpreterCall, HostedStatus, type_of
 from antiphon.wire.input_items import Item
-from antiphon.wire.responses import ShellCall, Status
+from antiphon.wire.responses import Status
 
 # ---- What came of running code: its outputs as the API shows them, and its text for the model ------------------------
 
@@ -197,14 +198,8 @@ class CodeInterpreterForm(FunctionForm):
         return (events.CodeInterpreterCallCodeDelta(**place, delta=text, obfuscation=padding),)  # type: ignore[arg-type]
 
 
-Tool = dict[str, Any]
-# The smallest first.
-MEMORY: dict[str, int] = {size: int(size[:-1]) * 2**30 for size in ("1g", "4g", "16g", "64g")}
-
 ONLY_IN_TOOLS = f"it counts only in `{TOOLS}`, not in an input item"
 ONLY_PROGRAMS = "only programs may call it, and they do not run here"
-NO_NETWORK = 'code has no network here. Leave it out, or send {"type": "disabled"}'
-TOO_MUCH_MEMORY = "the most that this gateway gives to a container is {most}"
 
 WORDS = (
     "Runs Python code, and returns what it prints and the value of its last line. Variables and imports are kept for the next "
@@ -230,19 +225,6 @@ class CodeInterpreterTool(Struct, frozen=True):
         return self.allowed_callers is not None and "direct" not in self.allowed_callers
 
 
-def check_container(memory: str | None, network: NetworkPolicy | None, most_memory: str, where: str) -> None:
-    """What a request asks of a container. `where`: its path, with a dot at its end unless it is empty. Raises
-    InvalidRequest."""
-    if network is not None and network.type != "disabled":
-        raise _invalid(f"{where}network_policy", NO_NETWORK)
-    if memory is not None and MEMORY[memory] > MEMORY[most_memory]:
-        raise _invalid(f"{where}memory_limit", TOO_MUCH_MEMORY.format(most=most_memory))
-
-
-def _invalid(param: str, problem: str) -> InvalidRequest:
-    return InvalidRequest(f"Invalid `{param}`: {problem}.", param=param, code="unsupported_value")
-
-
 def offered_tool(tools: Iterable[Tool]) -> tuple[int, CodeInterpreterTool] | None:
     """The definition that counts in a request, which is its first one, and its number among the tools."""
     defined = ((at, convert(tool, CodeInterpreterTool, f"{TOOLS}[{at}]")) for at, tool in enumerate(tools) if _is_meant(tool))
@@ -251,27 +233,6 @@ def offered_tool(tools: Iterable[Tool]) -> tuple[int, CodeInterpreterTool] | Non
 
 def _is_meant(tool: Tool) -> bool:
     return tool.get("type") == KIND
-
-
-def containers_in(items: Sequence[Item]) -> list[str]:
-    """The containers that earlier calls ran in, the latest first."""
-    found = (_container_of(item) for item in reversed(items))
-    return list(dict.fromkeys(id for id in found if isinstance(id, str) and id))
-
-
-def _container_of(item: Item) -> Any:
-    kind, environment = item.get("type"), item.get("environment")
-    if kind == type_of(ShellCall) and isinstance(environment, dict):
-        return environment.get("container_id")
-    return item.get("container_id") if kind == CALL else None
-
-
-def files_in(items: Sequence[Item]) -> list[str]:
-    """The ids of uploaded files that messages bring."""
-    contents = (item.get("content") for item in items)
-    parts = (part for content in contents if isinstance(content, list) for part in content if isinstance(part, dict))
-    found = (part.get("file_id") for part in parts if part.get("type") in ("input_file", "input_image"))
-    return list(dict.fromkeys(id for id in found if isinstance(id, str) and id))
 
 
 class CodeInterpreter(HostedDefinition):

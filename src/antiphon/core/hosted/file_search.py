@@ -19,6 +19,7 @@ from antiphon.core.toolbox.built_in import TEXT, parameters
 from antiphon.core.toolbox.tools import (
     TOOLS,
     Native,
+    Tool,
     Toolbox,
     ToolResult,
     leave_out,
@@ -139,8 +140,6 @@ class FileSearchForm(SilentForm):
             item.results = list(results_to_rows(data.results))
         return item
 
-
-Tool = dict[str, Any]
 
 ONLY_IN_TOOLS = f"it counts only in `{TOOLS}`, not in an input item"
 # Where an MCP server searches: it knows nothing of these.

@@ -17,6 +17,7 @@ from antiphon.core.toolbox.built_in import TEXT, parameters
 from antiphon.core.toolbox.tools import (
     TOOLS,
     Native,
+    Tool,
     Toolbox,
     ToolResult,
     leave_out,
@@ -115,8 +116,6 @@ class ImageGenerationForm(SilentForm):
     def chat_id(self) -> str:
         return image_call_id(self.prompt)
 
-
-Tool = dict[str, Any]
 
 ONLY_IN_TOOLS = f"it counts only in `{TOOLS}`, not in an input item"
 WORDS = "Makes an image from a description, and shows it to the user."

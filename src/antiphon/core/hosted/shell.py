@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.events.plain_deltas import FastPath
 from antiphon.core.hosted.code_interpreter import KIND as CODE_INTERPRETER
-from antiphon.core.hosted.code_interpreter import check_container
+from antiphon.core.hosted.containers import check_container
 from antiphon.core.hosted.hosted_tool import ContainerFiles, HostedDefinition, HostedTool, data_of
 from antiphon.core.items.call_forms import FunctionForm, ShellForm
 from antiphon.core.items.item_type import ItemType, call_as_function, complete, output_as_result

@@ -18,6 +18,7 @@ from antiphon.core.toolbox.built_in import TEXT, parameters
 from antiphon.core.toolbox.tools import (
     TOOLS,
     Native,
+    Tool,
     Toolbox,
     ToolResult,
     leave_out,
@@ -129,7 +130,6 @@ class WebSearchForm(SilentForm):
             item.results = [{"url": each.url, "title": each.title, "text": each.text} for each in data.results]
 
 
-Tool = dict[str, Any]
 ContextSize = Literal["low", "medium", "high"]
 
 # Every type of tool that means it.

@@ -7,7 +7,7 @@ from contextlib import aclosing
 import msgspec
 from aiohttp import web
 
-from antiphon.core.hosted.code_interpreter import check_container
+from antiphon.core.hosted.containers import check_container
 from antiphon.core.stream.file_links import FOLDER
 from antiphon.errors import InvalidRequest, NotFound, quoted
 from antiphon.sandbox.containers.container import Container, ContainerFile

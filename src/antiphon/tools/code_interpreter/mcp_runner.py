@@ -11,11 +11,11 @@ from antiphon.core.hosted.code_interpreter import (
     AutoContainer,
     CodeData,
     CodeInterpreter,
-    containers_in,
     data_to_result,
     offered_tool,
     without_fence,
 )
+from antiphon.core.hosted.containers import containers_in
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.toolbox.tools import TOOLS, ToolResult
 from antiphon.errors import InvalidRequest

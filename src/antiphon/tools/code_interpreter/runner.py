@@ -14,10 +14,10 @@ from antiphon.core.hosted.code_interpreter import (
     CodeInterpreter,
     CodeInterpreterTool,
     data_to_result,
-    files_in,
     offered_tool,
     without_fence,
 )
+from antiphon.core.hosted.containers import files_in
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.stream.file_links import CodeFile
 from antiphon.core.toolbox.tools import TOOLS, ToolResult
