@@ -220,7 +220,7 @@ def _check_server_tool(table: str, server: str | None, tool: str | None, *, requ
 # ---- the rows --------------------------------------------------------------------------------------------------------
 
 
-class HostedTool(NamedTuple):
+class ToolSetup(NamedTuple):
     """`table`: the name of its table in `[tools]`. `settings`: that table, if there is one. `make`: the runners, by the types
     of the tool and the kinds of its calls. `check`: raises SettingsError for what one setting alone does not show."""
 
@@ -231,11 +231,11 @@ class HostedTool(NamedTuple):
 
 
 TOOLS = (
-    HostedTool(WEB_SEARCH, lambda tools: tools.web_search, make_web_search, check_web_search),
-    HostedTool(FILE_SEARCH, lambda tools: tools.file_search, make_file_search, check_file_search),
-    HostedTool(CODE_INTERPRETER, lambda tools: tools.code_interpreter, make_code_interpreter, check_code_interpreter),
-    HostedTool(SHELL, lambda tools: None, make_shell),
-    HostedTool(IMAGE_GENERATION, lambda tools: tools.image_generation, make_image_generation, check_image_generation),
+    ToolSetup(WEB_SEARCH, lambda tools: tools.web_search, make_web_search, check_web_search),
+    ToolSetup(FILE_SEARCH, lambda tools: tools.file_search, make_file_search, check_file_search),
+    ToolSetup(CODE_INTERPRETER, lambda tools: tools.code_interpreter, make_code_interpreter, check_code_interpreter),
+    ToolSetup(SHELL, lambda tools: None, make_shell),
+    ToolSetup(IMAGE_GENERATION, lambda tools: tools.image_generation, make_image_generation, check_image_generation),
 )
 
 
