@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.app import hosted_tools
 from antiphon.app.checked_settings import load_settings
-from antiphon.app.hosted_tools import TOOLS, check_file_search, check_web_search
+from antiphon.app.hosted_tools import TOOLS, ToolSetup, check_file_search, check_tools, check_web_search
 from antiphon.core.hosted.rows import BY_KIND
 from antiphon.settings.settings import Settings, SettingsError
 from antiphon.settings.tables import FileSearchSettings, ToolSettings, WebSearchSettings
@@ -116,3 +117,8 @@ def test_every_tool_that_can_be_set_up_has_a_row_of_its_own() -> None:
     assert [tool.settings(ToolSettings()) for tool in TOOLS] == [None] * len(TOOLS)
     # Those whose settings say how they are run: each has a table, and each table a row.
     assert {*ToolSettings.__struct_fields__} <= {tool.table for tool in TOOLS}
+
+
+def test_a_tool_whose_settings_name_no_server_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosted_tools, "TOOLS", (ToolSetup("thing", lambda tools: {"size": 1}, lambda chosen, parts: {}),))
+    check_tools(Settings())

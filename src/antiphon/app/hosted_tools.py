@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -222,20 +223,23 @@ def _check_server_tool(table: str, server: str | None, tool: str | None, *, requ
 
 class ToolSetup(NamedTuple):
     """`table`: the name of its table in `[tools]`. `settings`: that table, if there is one. `make`: the runners, by the types
-    of the tool and the kinds of its calls. `check`: raises SettingsError for what one setting alone does not show."""
+    of the tool and the kinds of its calls. `check`: raises SettingsError for what one setting alone does not show. `server`:
+    the MCP server that the settings name."""
 
     table: str
     settings: Callable[[ToolSettings], Any]
     make: Callable[[Any, Parts], Runners]
     check: Callable[[Any], None] = lambda chosen: None
+    server: Callable[[Any], str | None] = lambda chosen: None
 
 
+SERVER: Callable[[Any], str | None] = attrgetter("mcp")
 TOOLS = (
-    ToolSetup(WEB_SEARCH, lambda tools: tools.web_search, make_web_search, check_web_search),
-    ToolSetup(FILE_SEARCH, lambda tools: tools.file_search, make_file_search, check_file_search),
-    ToolSetup(CODE_INTERPRETER, lambda tools: tools.code_interpreter, make_code_interpreter, check_code_interpreter),
+    ToolSetup(WEB_SEARCH, lambda tools: tools.web_search, make_web_search, check_web_search, SERVER),
+    ToolSetup(FILE_SEARCH, lambda tools: tools.file_search, make_file_search, check_file_search, SERVER),
+    ToolSetup(CODE_INTERPRETER, lambda tools: tools.code_interpreter, make_code_interpreter, check_code_interpreter, SERVER),
     ToolSetup(SHELL, lambda tools: None, make_shell),
-    ToolSetup(IMAGE_GENERATION, lambda tools: tools.image_generation, make_image_generation, check_image_generation),
+    ToolSetup(IMAGE_GENERATION, lambda tools: tools.image_generation, make_image_generation, check_image_generation, SERVER),
 )
 
 
@@ -246,9 +250,8 @@ def check_tools(settings: Settings) -> None:
         if (chosen := tool.settings(settings.tools)) is None:
             continue
         tool.check(chosen)
-        if chosen.mcp is not None and chosen.mcp not in servers:
-            table, name = f"tools.{tool.table}", chosen.mcp
-            raise SettingsError(f"{table}.mcp: there is no [mcp.servers.{name}].{did_you_mean(name, servers)}")
+        if (name := tool.server(chosen)) is not None and name not in servers:
+            raise SettingsError(f"tools.{tool.table}.mcp: there is no [mcp.servers.{name}].{did_you_mean(name, servers)}")
 
 
 class HostedTools:
