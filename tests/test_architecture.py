@@ -1,10 +1,15 @@
-"""The source tree: the order of its rooms, who may import whom, what the core may not touch, and what is done in one place."""
+"""The source tree: the order of its rooms, who may import whom, what the core may not touch, who names a hosted tool, and what
+is done in one place."""
 
 import ast
 from collections.abc import Iterator
 from pathlib import Path
 
 import antiphon
+from antiphon.core.hosted.hosted_tool import HostedTool
+from antiphon.core.hosted.mcp.row import MCP_SERVERS
+from antiphon.core.hosted.rows import HOSTED
+from antiphon.core.hosted.tool_search import TOOL_SEARCH
 from antiphon.core.knowledge.dialects import BY_NAME
 
 SOURCE = Path(antiphon.__file__).parent
@@ -32,8 +37,9 @@ core/toolbox/easier_tools
 core/stream/text_calls
 core/stream
 core/items
-core/hosted/mcp
 core/hosted
+core/hosted/mcp
+core/hosted/rows.py
 core/prompt
 core/exchange
 core/recording
@@ -256,6 +262,90 @@ def test_no_engines_name_stands_in_a_condition() -> None:
             patterns = [case.pattern for case in node.cases] if isinstance(node, ast.Match) else []
             breaches += [f"{path.name}: {ast.unparse(test)}" for test in [*tests, *patterns] if mentions(test)]
     assert breaches == []
+
+
+# ---- hosted tools: each is one row --------------------------------------------------------------------------------------
+
+# Who names a hosted tool: the module of its row, the shapes of the protocol, and what runs it. All other tables are loops over
+# the rows. A name is a string that is the type of the tool, the kind of its calls, the type of one of its items, or a value of
+# `include` that begins with such a type.
+NAME_TOOLS = ("wire/", "tools/")
+# Name → where it is written besides.
+NAMED_ELSEWHERE: dict[str, tuple[str, ...]] = {
+    # An option of Codex.
+    "web_search": ("cli/codex/config.py",),
+    # The client runs it, too; and a kernel has a channel of this name.
+    "shell": ("core/toolbox/", "core/items/calls.py", "sandbox/kernel.py"),
+    "hosted_shell": ("core/toolbox/tools.py",),
+    # The toolbox knows the servers of a request. It is also an extra, a table of settings, and a part of Codex's.
+    "mcp": ("core/toolbox/", "errors.py", "settings/", "app/", "cli/codex/arguments.py"),
+}
+# Who imports the module of a row. MCP servers and the search for tools are steps of an exchange, too.
+IMPORT_TOOLS = ("core/hosted/", "tools/", "app/hosted_tools.py")
+STEPS_OF_AN_EXCHANGE = (MCP_SERVERS, TOOL_SEARCH)
+
+
+def homes_of(tool: HostedTool) -> set[Path]:
+    """The modules of its row. Those of MCP servers have a folder."""
+    modules = [MODULES[each.__module__] for each in tool.definitions.values()] or [MODULES[tool.items[0].to_chat.__module__]]
+    inside = {path for path in FILES if folder_of(path) == "core/hosted/mcp"}
+    return {*modules, *(inside if inside.intersection(modules) else ())}
+
+
+def texts_of(path: Path) -> set[str]:
+    """Every string but those that document something."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    documents = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    constants = [node for node in nodes if isinstance(node, ast.Constant) and id(node) not in documents]
+    return {node.value for node in constants if isinstance(node.value, str)}
+
+
+def test_a_hosted_tool_is_named_by_its_row_its_shapes_and_its_runner() -> None:
+    texts = {path: texts_of(path) for path in FILES}
+    breaches = []
+    for tool in HOSTED:
+        items = {row.type for row in tool.items}
+        for path in set(FILES) - homes_of(tool):
+            named = {each for each in texts[path] if each in {*tool.definitions, *items} or each.split(".")[0] in items}
+            breaches += [
+                f"{name_of(path)} has {name!r}"
+                for name in named
+                if not name_of(path).startswith((*NAME_TOOLS, *NAMED_ELSEWHERE.get(name, ())))
+            ]
+    assert sorted(breaches) == []
+
+
+def test_what_is_said_to_name_a_tool_does() -> None:
+    texts = {name_of(path): texts_of(path) for path in FILES}
+    unused = [
+        (name, place)
+        for name, places in NAMED_ELSEWHERE.items()
+        for place in places
+        if not any(name in found for path, found in texts.items() if path.startswith(place))
+    ]
+    assert unused == []
+
+
+def test_the_module_of_a_row_is_imported_by_what_runs_the_tool() -> None:
+    homes = {home for tool in HOSTED if tool not in STEPS_OF_AN_EXCHANGE for home in homes_of(tool)}
+    assert homes
+    breaches = [
+        f"{name_of(path)} imports {name_of(imported)}"
+        for path in FILES
+        if not name_of(path).startswith(IMPORT_TOOLS)
+        for imported in imported_modules(path)
+        if imported in homes
+    ]
+    assert breaches == []
+
+
+def test_there_is_one_name_for_an_item() -> None:
+    def names_items(node: ast.AST) -> bool:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        return any(isinstance(target, ast.Name) and target.id == "Item" for target in targets)
+
+    named = {name_of(path) for path in FILES if any(map(names_items, ast.parse(path.read_text()).body))}
+    assert named == {"wire/input_items.py"}
 
 
 # ---- what is done in one place only ----------------------------------------------------------------------------------

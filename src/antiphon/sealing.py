@@ -11,8 +11,6 @@ from msgspec import Struct
 
 from antiphon.errors import UNREADABLE
 
-Item = dict[str, Any]
-
 # Ends the summary. No model writes this character.
 SEPARATOR = "\x1e"
 
@@ -21,9 +19,9 @@ class KeptItems(Struct):
     """What a compaction keeps as it was."""
 
     # The leading system and developer messages, for a client that sends nothing of what precedes the compaction.
-    instructions: list[Item] = []
+    instructions: list[dict[str, Any]] = []
     # What the user asked for last, and the newest steps towards it.
-    items: list[Item] = []
+    items: list[dict[str, Any]] = []
 
 
 class CompactedText(Struct):
@@ -63,7 +61,7 @@ class Sealer(NamedTuple):
 NO_SEALER = Sealer(lambda text: "", lambda blob: None)
 
 
-def item_to_sealed(item: Item, seal: Callable[[str], str]) -> Item:
+def item_to_sealed(item: dict[str, Any], seal: Callable[[str], str]) -> dict[str, Any]:
     """A reasoning item with its text sealed too; any other item, and one that has a seal or no text, as it is."""
     if item.get("type") != "reasoning" or item.get("encrypted_content"):
         return item

@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.app import hosted_tools
 from antiphon.app.checked_settings import load_settings
-from antiphon.app.hosted_tools import check_file_search, check_web_search
-from antiphon.settings.settings import Settings, SettingsError
-from antiphon.settings.tables import FileSearchSettings, WebSearchSettings
+from antiphon.app.hosted_tools import TOOLS, ToolSetup, check_file_search, check_tools, check_web_search
+from antiphon.core.hosted.rows import BY_KIND
+from antiphon.settings.errors import SettingsError
+from antiphon.settings.settings import Settings
+from antiphon.settings.tables import FileSearchSettings, ToolSettings, WebSearchSettings
 
 
 def test_without_a_table_no_tool_is_run() -> None:
@@ -108,3 +111,15 @@ def test_the_mcp_server_that_searches_files_has_to_be_in_the_file_too(tmp_path: 
         SettingsError, match=r"tools\.file_search\.mcp: there is no \[mcp\.servers\.docs\]\. Did you mean doc\?"
     ):
         load_settings({}, file)
+
+
+def test_every_tool_that_can_be_set_up_has_a_row_of_its_own() -> None:
+    assert {tool.table for tool in TOOLS} <= BY_KIND.keys()
+    assert [tool.settings(ToolSettings()) for tool in TOOLS] == [None] * len(TOOLS)
+    # Those whose settings say how they are run: each has a table, and each table a row.
+    assert {*ToolSettings.__struct_fields__} <= {tool.table for tool in TOOLS}
+
+
+def test_a_tool_whose_settings_name_no_server_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosted_tools, "TOOLS", (ToolSetup("thing", lambda tools: {"size": 1}, lambda chosen, parts: {}),))
+    check_tools(Settings())

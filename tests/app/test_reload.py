@@ -9,7 +9,8 @@ from support.engine import MockEngine
 from support.gateway import DEFAULTS, running_gateway
 
 from antiphon.app import checked_settings, reload
-from antiphon.settings.settings import Settings, SettingsError
+from antiphon.settings.errors import SettingsError
+from antiphon.settings.settings import Settings
 
 
 async def test_what_could_not_be_applied_is_tried_again_at_the_next_reload(

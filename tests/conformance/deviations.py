@@ -82,8 +82,8 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         OPENAI,
         r".*\btype",
-        "The tool of an extension in the tests.",
-        values=("dice", "dice_call"),
+        "The tools of extensions in the tests.",
+        values=("dice", "dice_call", "abacus", "abacus_call"),
     ),
     Deviation(
         OPENAI,

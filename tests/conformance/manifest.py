@@ -18,8 +18,8 @@ POLICIES = {
 }
 # What Antiphon emits: here the manifest lists all that any test may see.
 EMITTED = frozenset({"event", "output item"})
-# Of the tool in tests/support/toy_tool.py.
-OF_EXTENSIONS = frozenset({"dice_call", "response.dice_call.completed"})
+# Of the tools in tests/support/toy_tool.py and tests/extending.
+OF_EXTENSIONS = frozenset({"dice_call", "response.dice_call.completed", "abacus_call"})
 
 
 class Row(NamedTuple):

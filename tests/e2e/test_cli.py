@@ -14,7 +14,8 @@ from support.streams import check_stream, parse
 
 from antiphon.app import running_gateways
 from antiphon.app.start_up import refuse_to_be_open
-from antiphon.settings.settings import Settings, SettingsError
+from antiphon.settings.errors import SettingsError
+from antiphon.settings.settings import Settings
 from bench.processes import free_port
 
 RECORDED = Path(__file__).parents[1] / "golden"

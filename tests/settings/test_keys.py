@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from antiphon.cli.commands import app
+from antiphon.settings.errors import SettingsError
 from antiphon.settings.keys import (
     PREFIX,
     earlier_owners,
@@ -16,7 +17,7 @@ from antiphon.settings.keys import (
     needs_key,
     plain_key,
 )
-from antiphon.settings.settings import Settings, SettingsError
+from antiphon.settings.settings import Settings
 from antiphon.settings.sources import load
 
 

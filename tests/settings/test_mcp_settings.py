@@ -10,7 +10,8 @@ from antiphon.app.mcp_servers import (
     mcp_limits,
     operator_servers,
 )
-from antiphon.settings.settings import Settings, SettingsError
+from antiphon.settings.errors import SettingsError
+from antiphon.settings.settings import Settings
 from antiphon.settings.sources import load
 from antiphon.settings.tables import McpSettings
 from antiphon.tools.addresses import url_complaint

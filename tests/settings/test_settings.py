@@ -8,13 +8,8 @@ import platformdirs
 import pytest
 from platformdirs import macos, windows
 
-from antiphon.settings.settings import (
-    Settings,
-    SettingsError,
-    cache_directory,
-    data_directory,
-    read_chat_template,
-)
+from antiphon.settings.errors import SettingsError
+from antiphon.settings.settings import Settings, cache_directory, data_directory, read_chat_template
 from antiphon.settings.sources import load, unknown_variables
 
 

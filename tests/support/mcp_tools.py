@@ -7,7 +7,7 @@ from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.hosted.mcp.tools import McpTools
 from antiphon.core.toolbox.mcp_servers import Listing, McpListError, McpServer
 from antiphon.core.toolbox.tools import ToolResult
-from antiphon.tools.runner import ToolContext
+from antiphon.tools.runner import ToolContext, ToolRunner
 from antiphon.wire.hosted_items import McpTool
 from support.exchanges import Event, Recorder, ScriptedAnswer, run_answers
 
@@ -23,7 +23,7 @@ def sunny(call: ToolCall) -> ToolResult:
     return ToolResult("It is sunny.")
 
 
-class FakeServers(McpTools):
+class FakeServers(McpTools, ToolRunner):
     """Runs and lists what a test says, and remembers what it was asked."""
 
     def __init__(

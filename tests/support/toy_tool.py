@@ -13,7 +13,7 @@ from antiphon.core.items.call_forms import FunctionForm
 from antiphon.core.prompt.draft import ChatDraft
 from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.core.toolbox.tools import ToolIdentity, ToolResult
-from antiphon.tools.runner import ToolContext
+from antiphon.tools.runner import ToolContext, ToolRunner
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.events import CallEvent, Event
 from antiphon.wire.responses import Status
@@ -64,7 +64,7 @@ def roll(call: ToolCall) -> ToolResult:
     return ToolResult(str(msgspec.json.decode(call.arguments)["sides"]))
 
 
-class Dice:
+class Dice(ToolRunner):
     form: type[FunctionForm] = DiceForm
 
     def define(self, box: Toolbox, tool: dict[str, Any], where: str, namespace: str | None = None) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 from support.background import Background
 from support.engine import MockEngine, answer, call, text
 from support.gateway import CHECKER, GatewayUnderTest, running_gateway
@@ -17,7 +18,7 @@ from support.ways_in import left, until
 
 from antiphon.app.app import Extensions
 from antiphon.core.exchange.steps import ToolCall
-from antiphon.core.prompt.input_items import CONVERTERS
+from antiphon.core.prompt.item_types import ITEM_TYPES
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.gateway.limits.admission import EngineSeat
 from antiphon.gateway.limits.threads import LARGE_BODY
@@ -32,7 +33,7 @@ Way = Callable[..., Awaitable[Item]]
 
 @pytest.fixture(autouse=True)
 def _converts_dice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CONVERTERS, "mcp_call", known_dice_to_chat)
+    monkeypatch.setitem(ITEM_TYPES, "mcp_call", structs.replace(ITEM_TYPES["mcp_call"], to_chat=known_dice_to_chat))
 
 
 def with_tool(tool: ToolRunner) -> Extensions:

@@ -5,7 +5,8 @@ import logging
 import aiohttp
 import pytest
 
-from antiphon.settings.settings import Settings, SettingsError
+from antiphon.settings.errors import SettingsError
+from antiphon.settings.settings import Settings
 from antiphon.settings.sources import load
 from antiphon.transport import choose, make_session, transport_of
 from antiphon.transport.internals import find_missing

@@ -42,6 +42,7 @@ from antiphon.app.options import (
 from antiphon.app.retrieval import EmbeddingModels, Retrieval
 from antiphon.core.events.event_style import PADDED_TO, REASONING_EVENTS
 from antiphon.core.exchange.environment import Environment
+from antiphon.core.hosted.mcp.tools import MCP as MCP_TOOL
 from antiphon.core.knowledge.knowledge import Model
 from antiphon.core.knowledge.model_names import ModelNames
 from antiphon.engines.discovery import Discovery, is_name
@@ -190,7 +191,7 @@ def make_app(
     texts = FileTexts(file_reader.run)
     retrieval = Retrieval(settings.vector_stores, store.files, library, texts, models, intervals.indexing)
     code = make_containers(settings, library, extensions.kernels, part.slot)
-    given = {"mcp": mcp, **extensions.tools}
+    given = {MCP_TOOL: mcp, **extensions.tools}
     hosted = HostedTools(settings, checker, given, own, stores=retrieval.stores, containers=code)
     extensions = structs.replace(
         extensions,

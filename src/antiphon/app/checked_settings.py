@@ -11,8 +11,9 @@ from typing import Any
 
 from antiphon.core.knowledge.dialects import BY_NAME
 from antiphon.errors import missing_extra
+from antiphon.settings.errors import SettingsError
 from antiphon.settings.keys import key_owners, metrics_readers
-from antiphon.settings.settings import Settings, SettingsError, read_chat_template
+from antiphon.settings.settings import Settings, read_chat_template
 from antiphon.settings.sources import load
 from antiphon.settings.tables import McpSettings, ToolSettings, VectorStoreSettings
 

@@ -1,19 +1,22 @@
-"""The built-in tools of the API that the gateway runs, as the settings ask for them."""
+"""The built-in tools of the API that the gateway runs, as the settings ask for them: a row each."""
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiohttp
 
 from antiphon.core.checks.work import CheckOutcome, CheckWork
 from antiphon.core.hosted.code_interpreter import KIND as CODE_INTERPRETER
-from antiphon.core.hosted.file_search import KIND as FILE_SEARCH_TYPE
+from antiphon.core.hosted.file_search import KIND as FILE_SEARCH
 from antiphon.core.hosted.image_generation import KIND as IMAGE_GENERATION
+from antiphon.core.hosted.mcp.tools import MCP
 from antiphon.core.hosted.shell import KIND as HOSTED_SHELL
 from antiphon.core.hosted.shell import TYPE as SHELL
+from antiphon.core.hosted.web_search import KIND as WEB_SEARCH
 from antiphon.core.hosted.web_search import TYPES as WEB_SEARCH_TYPES
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.gateway.runs.checker import Checker
@@ -31,6 +34,7 @@ from antiphon.settings.tables import (
     CodeInterpreterSettings,
     FileSearchSettings,
     ImageGenerationSettings,
+    ToolSettings,
     WebSearchSettings,
 )
 from antiphon.tools.addresses import AddressPolicy
@@ -74,10 +78,180 @@ def make_containers(
     return Containers(sandbox, limits, folder, ids, uploads)
 
 
-WEB_SEARCH = "tools.web_search"
-FILE_SEARCH = "tools.file_search"
-INTERPRETER = "tools.code_interpreter"
-IMAGES = "tools.image_generation"
+class Parts(NamedTuple):
+    """What runners are made with."""
+
+    # The servers that a tool of the settings may be on; None: there are none.
+    mcp: ToolRunner | None
+    checker: Checker
+    # Where the gateway listens.
+    own: Collection[tuple[str, int]]
+    # The vector stores, and where code is run; None: there is no such thing.
+    stores: SearchesStores | None
+    containers: Containers | None
+    # Opens the session when it is first used.
+    session: Callable[[], aiohttp.ClientSession]
+    # What is done at the end.
+    closing: list[Callable[[], Awaitable[None]]]
+
+    async def call_mcp_tool(self, server: str, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        if self.mcp is None:
+            return ToolResult(NO_SERVERS, failed=True)
+        return await self.mcp.run(operators_call(server, tool, arguments), operators_context(context))
+
+    async def run_check(self, work: CheckWork, owner: str) -> CheckOutcome:
+        return await self.checker.run(work, owner, patient=True)
+
+
+Runners = Mapping[str, ToolRunner]
+
+
+# ---- web_search ------------------------------------------------------------------------------------------------------
+
+
+def make_web_search(chosen: WebSearchSettings | None, parts: Parts) -> Runners:
+    if chosen is None:
+        return {}
+    runner = WebSearchRunner(_search_backend(chosen, parts), _pages(chosen, parts))
+    parts.closing.append(runner.close)
+    return dict.fromkeys(WEB_SEARCH_TYPES, runner)
+
+
+def _search_backend(chosen: WebSearchSettings, parts: Parts) -> Backend:
+    if (service := SERVICES.get(chosen.backend or "")) is not None:
+        url = chosen.url or service.url or ""
+        return HttpBackend(service, url, _key(chosen), parts.session, timeout=chosen.timeout)
+    assert chosen.mcp is not None
+    assert chosen.tool is not None
+    return McpBackend(McpSearch(parts.call_mcp_tool, chosen.mcp, chosen.tool, chosen.argument))
+
+
+def _pages(chosen: WebSearchSettings, parts: Parts) -> PageReader | None:
+    if not chosen.pages:
+        return None
+    if not can_read_pages():
+        log("pages_not_opened", level=logging.WARNING, reason=NOT_INSTALLED)
+        return None
+    policy = AddressPolicy("public", chosen.page_hosts, own=parts.own)
+    return PageReader(parts.run_check, policy, timeout=chosen.timeout, most_bytes=chosen.page_bytes, robots=chosen.robots)
+
+
+def can_read_pages() -> bool:
+    return find_spec("trafilatura") is not None
+
+
+def check_web_search(chosen: WebSearchSettings) -> None:
+    """What one setting alone does not show. Raises SettingsError."""
+    table = f"tools.{WEB_SEARCH}"
+    check_hosts(f"{table}.page_hosts", chosen.page_hosts)
+    backend = chosen.backend or (MCP if chosen.mcp else None)
+    if backend is None:
+        raise SettingsError(f"{table}.backend is missing. It must be one of: {', '.join(SERVICES)}, {MCP}")
+    if backend == MCP:
+        if not chosen.mcp or not chosen.tool:
+            missing = "tool" if chosen.mcp else "mcp"
+            raise SettingsError(f"{table}.{missing} is missing: the backend mcp needs the name of a server and of its tool")
+        return
+    service = SERVICES[backend]
+    if not chosen.url and service.url is None:
+        raise SettingsError(f"{table}.url is missing: the backend {backend} needs the address of the service")
+    if chosen.url and wrong_address(chosen.url) is not None:
+        raise SettingsError(f"{table}.url must be http://HOST:PORT or https://HOST, with a path or without one")
+    if not _key(chosen) and service.needs_key:
+        raise SettingsError(f"{table}.key is missing: the backend {backend} needs one")
+
+
+def _key(chosen: WebSearchSettings) -> str:
+    return fill_variables(f"tools.{WEB_SEARCH}.key", chosen.key or "")
+
+
+# ---- the others ------------------------------------------------------------------------------------------------------
+
+
+def make_file_search(chosen: FileSearchSettings | None, parts: Parts) -> Runners:
+    """Without settings, the vector stores of the gateway are searched."""
+    if chosen is not None and chosen.mcp is not None and chosen.tool is not None:
+        searched = McpSearch(parts.call_mcp_tool, chosen.mcp, chosen.tool, chosen.argument)
+        return {FILE_SEARCH: FileSearchRunner(McpFileBackend(searched, chosen.stores_argument))}
+    return {FILE_SEARCH: FileSearchRunner(StoreBackend(parts.stores))} if parts.stores is not None else {}
+
+
+def make_code_interpreter(chosen: CodeInterpreterSettings | None, parts: Parts) -> Runners:
+    """A server that runs code takes the place of the sandbox."""
+    if chosen is not None and chosen.mcp is not None and chosen.tool is not None:
+        runner = McpInterpreterRunner(parts.call_mcp_tool, chosen.mcp, chosen.tool, chosen.argument, new_id)
+        return {CODE_INTERPRETER: runner}
+    return {} if parts.containers is None else {CODE_INTERPRETER: CodeInterpreterRunner(parts.containers)}
+
+
+def make_shell(chosen: None, parts: Parts) -> Runners:
+    if parts.containers is None:
+        return {}
+    return {SHELL: ShellChooser(parts.containers), HOSTED_SHELL: HostedShellRunner(parts.containers)}
+
+
+def make_image_generation(chosen: ImageGenerationSettings | None, parts: Parts) -> Runners:
+    if chosen is None:
+        return {}
+    assert chosen.mcp is not None
+    assert chosen.tool is not None
+    mcp = parts.mcp if isinstance(parts.mcp, McpRunner) else None
+    return {IMAGE_GENERATION: ImageGenerationRunner(McpImageServer(mcp, chosen.mcp, chosen.tool, chosen.argument))}
+
+
+def check_file_search(chosen: FileSearchSettings) -> None:
+    _check_server_tool(FILE_SEARCH, chosen.mcp, chosen.tool)
+
+
+def check_code_interpreter(chosen: CodeInterpreterSettings) -> None:
+    _check_server_tool(CODE_INTERPRETER, chosen.mcp, chosen.tool)
+
+
+def check_image_generation(chosen: ImageGenerationSettings) -> None:
+    _check_server_tool(IMAGE_GENERATION, chosen.mcp, chosen.tool, required=True)
+
+
+def _check_server_tool(table: str, server: str | None, tool: str | None, *, required: bool = False) -> None:
+    """What one setting alone does not show. Raises SettingsError."""
+    if bool(server) != bool(tool) or (required and not tool):
+        missing = "tool" if server else "mcp"
+        raise SettingsError(f"tools.{table}.{missing} is missing: it takes the name of an MCP server and of its tool")
+
+
+# ---- the rows --------------------------------------------------------------------------------------------------------
+
+
+class ToolSetup(NamedTuple):
+    """`table`: the name of its table in `[tools]`. `settings`: that table, if there is one. `make`: the runners, by the types
+    of the tool and the kinds of its calls. `check`: raises SettingsError for what one setting alone does not show. `server`:
+    the MCP server that the settings name."""
+
+    table: str
+    settings: Callable[[ToolSettings], Any]
+    make: Callable[[Any, Parts], Runners]
+    check: Callable[[Any], None] = lambda chosen: None
+    server: Callable[[Any], str | None] = lambda chosen: None
+
+
+SERVER: Callable[[Any], str | None] = attrgetter("mcp")
+TOOLS = (
+    ToolSetup(WEB_SEARCH, lambda tools: tools.web_search, make_web_search, check_web_search, SERVER),
+    ToolSetup(FILE_SEARCH, lambda tools: tools.file_search, make_file_search, check_file_search, SERVER),
+    ToolSetup(CODE_INTERPRETER, lambda tools: tools.code_interpreter, make_code_interpreter, check_code_interpreter, SERVER),
+    ToolSetup(SHELL, lambda tools: None, make_shell),
+    ToolSetup(IMAGE_GENERATION, lambda tools: tools.image_generation, make_image_generation, check_image_generation, SERVER),
+)
+
+
+def check_tools(settings: Settings) -> None:
+    """Raises SettingsError for tools that cannot be run."""
+    servers = settings.mcp.servers
+    for tool in TOOLS:
+        if (chosen := tool.settings(settings.tools)) is None:
+            continue
+        tool.check(chosen)
+        if (name := tool.server(chosen)) is not None and name not in servers:
+            raise SettingsError(f"tools.{tool.table}.mcp: there is no [mcp.servers.{name}].{did_you_mean(name, servers)}")
 
 
 class HostedTools:
@@ -87,176 +261,30 @@ class HostedTools:
         self,
         settings: Settings,
         checker: Checker,
-        given: Mapping[str, ToolRunner],
+        given: Runners,
         own: Collection[tuple[str, int]],
         stores: SearchesStores | None = None,
         containers: Containers | None = None,
     ) -> None:
         """`given`: the tools that there are already. They count first, and one of them may serve another. `own`: where the
         gateway listens. `stores`: the vector stores. `containers`: where code is run; None if it is not."""
-        self._settings = settings
-        self._checker = checker
-        self._given = given
-        self._own = own
-        self._stores = stores
         self._session: aiohttp.ClientSession | None = None
         self._closing: list[Callable[[], Awaitable[None]]] = []
-        self.runners: Mapping[str, ToolRunner] = {
-            **self._web_search(),
-            **self._file_search(),
-            **code_tools(containers),
-            **self._interpreter(),
-            **self._image_generation(),
-            **given,
-        }
-
-    def _web_search(self) -> Mapping[str, ToolRunner]:
-        chosen = self._settings.tools.web_search
-        if chosen is None:
-            return {}
-        check_web_search(chosen)
-        runner = WebSearchRunner(self._backend(chosen), self._pages(chosen))
-        self._closing.append(runner.close)
-        return dict.fromkeys(WEB_SEARCH_TYPES, runner)
-
-    def _interpreter(self) -> Mapping[str, ToolRunner]:
-        """A server that runs code takes the place of the sandbox."""
-        chosen = self._settings.tools.code_interpreter
-        if chosen is None or chosen.mcp is None or chosen.tool is None:
-            return {}
-        runner = McpInterpreterRunner(self._call_mcp_tool, chosen.mcp, chosen.tool, chosen.argument, new_id)
-        return {CODE_INTERPRETER: runner}
-
-    def _image_generation(self) -> Mapping[str, ToolRunner]:
-        chosen = self._settings.tools.image_generation
-        if chosen is None:
-            return {}
-        check_image_generation(chosen)
-        assert chosen.mcp is not None
-        assert chosen.tool is not None
-        mcp = self._given.get("mcp")
-        server = McpImageServer(mcp if isinstance(mcp, McpRunner) else None, chosen.mcp, chosen.tool, chosen.argument)
-        return {IMAGE_GENERATION: ImageGenerationRunner(server)}
-
-    def _backend(self, chosen: WebSearchSettings) -> Backend:
-        if (service := SERVICES.get(chosen.backend or "")) is not None:
-            url = chosen.url or service.url or ""
-            return HttpBackend(service, url, _key(chosen), self._opened, timeout=chosen.timeout)
-        assert chosen.mcp is not None
-        assert chosen.tool is not None
-        return McpBackend(McpSearch(self._call_mcp_tool, chosen.mcp, chosen.tool, chosen.argument))
-
-    def _file_search(self) -> Mapping[str, ToolRunner]:
-        chosen = self._settings.tools.file_search or FileSearchSettings()
-        check_file_search(chosen)
-        if chosen.mcp is not None and chosen.tool is not None:
-            searched = McpSearch(self._call_mcp_tool, chosen.mcp, chosen.tool, chosen.argument)
-            return {FILE_SEARCH_TYPE: FileSearchRunner(McpFileBackend(searched, chosen.stores_argument))}
-        return {FILE_SEARCH_TYPE: FileSearchRunner(StoreBackend(self._stores))} if self._stores is not None else {}
-
-    def _pages(self, chosen: WebSearchSettings) -> PageReader | None:
-        if not chosen.pages:
-            return None
-        if not can_read_pages():
-            log("pages_not_opened", level=logging.WARNING, reason=NOT_INSTALLED)
-            return None
-        policy = AddressPolicy("public", chosen.page_hosts, own=self._own)
-        return PageReader(self._run_check, policy, timeout=chosen.timeout, most_bytes=chosen.page_bytes, robots=chosen.robots)
-
-    async def _run_check(self, work: CheckWork, owner: str) -> CheckOutcome:
-        return await self._checker.run(work, owner, patient=True)
+        parts = Parts(given.get(MCP), checker, own, stores, containers, self._opened, self._closing)
+        runners: dict[str, ToolRunner] = {}
+        for tool in TOOLS:
+            if (chosen := tool.settings(settings.tools)) is not None:
+                tool.check(chosen)
+            runners |= tool.make(chosen, parts)
+        self.runners: Runners = {**runners, **given}
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
         return self._session
 
-    async def _call_mcp_tool(self, server: str, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        if "mcp" not in self._given:
-            return ToolResult(NO_SERVERS, failed=True)
-        return await self._given["mcp"].run(operators_call(server, tool, arguments), operators_context(context))
-
     async def close(self) -> None:
         for close in self._closing:
             await close()
         if self._session is not None:
             await self._session.close()
-
-
-def code_tools(containers: Containers | None) -> Mapping[str, ToolRunner]:
-    if containers is None:
-        return {}
-    shell: dict[str, ToolRunner] = {SHELL: ShellChooser(containers), HOSTED_SHELL: HostedShellRunner(containers)}
-    return {CODE_INTERPRETER: CodeInterpreterRunner(containers), **shell}
-
-
-def check_tools(settings: Settings) -> None:
-    """Raises SettingsError for tools that cannot be run."""
-    web, files, code = settings.tools.web_search, settings.tools.file_search, settings.tools.code_interpreter
-    images = settings.tools.image_generation
-    if web is not None:
-        check_web_search(web)
-        _check_server(WEB_SEARCH, web.mcp, settings)
-    if files is not None:
-        check_file_search(files)
-        _check_server(FILE_SEARCH, files.mcp, settings)
-    if code is not None:
-        check_server_tool(INTERPRETER, code)
-        _check_server(INTERPRETER, code.mcp, settings)
-    if images is not None:
-        check_image_generation(images)
-        _check_server(IMAGES, images.mcp, settings)
-
-
-def _check_server(table: str, name: str | None, settings: Settings) -> None:
-    servers = settings.mcp.servers
-    if name is not None and name not in servers:
-        raise SettingsError(f"{table}.mcp: there is no [mcp.servers.{name}].{did_you_mean(name, servers)}")
-
-
-def check_file_search(chosen: FileSearchSettings) -> None:
-    check_server_tool(FILE_SEARCH, chosen)
-
-
-def check_server_tool(table: str, chosen: FileSearchSettings | CodeInterpreterSettings) -> None:
-    """What one setting alone does not show. Raises SettingsError."""
-    missing = "tool" if chosen.mcp else "mcp"
-    if bool(chosen.mcp) != bool(chosen.tool):
-        raise SettingsError(f"{table}.{missing} is missing: it takes the name of an MCP server and of its tool")
-
-
-def check_image_generation(chosen: ImageGenerationSettings) -> None:
-    """What one setting alone does not show. Raises SettingsError."""
-    missing = "tool" if chosen.mcp else "mcp"
-    if not chosen.mcp or not chosen.tool:
-        raise SettingsError(f"{IMAGES}.{missing} is missing: it takes the name of an MCP server and of its tool")
-
-
-def check_web_search(chosen: WebSearchSettings) -> None:
-    """What one setting alone does not show. Raises SettingsError."""
-    check_hosts(f"{WEB_SEARCH}.page_hosts", chosen.page_hosts)
-    backend = chosen.backend or ("mcp" if chosen.mcp else None)
-    if backend is None:
-        raise SettingsError(f"{WEB_SEARCH}.backend is missing. It must be one of: {', '.join(SERVICES)}, mcp")
-    if backend == "mcp":
-        for name in ("mcp", "tool"):
-            if not getattr(chosen, name):
-                raise SettingsError(
-                    f"{WEB_SEARCH}.{name} is missing: the backend mcp needs the name of a server and of its tool"
-                )
-        return
-    service = SERVICES[backend]
-    if not chosen.url and service.url is None:
-        raise SettingsError(f"{WEB_SEARCH}.url is missing: the backend {backend} needs the address of the service")
-    if chosen.url and wrong_address(chosen.url) is not None:
-        raise SettingsError(f"{WEB_SEARCH}.url must be http://HOST:PORT or https://HOST, with a path or without one")
-    if not _key(chosen) and service.needs_key:
-        raise SettingsError(f"{WEB_SEARCH}.key is missing: the backend {backend} needs one")
-
-
-def _key(chosen: WebSearchSettings) -> str:
-    return fill_variables(f"{WEB_SEARCH}.key", chosen.key or "")
-
-
-def can_read_pages() -> bool:
-    return find_spec("trafilatura") is not None

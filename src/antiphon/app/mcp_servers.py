@@ -7,10 +7,10 @@ from pathlib import Path
 
 from antiphon.errors import missing_extra
 from antiphon.ids import ADMIN
-from antiphon.settings.errors import did_you_mean
+from antiphon.settings.errors import SettingsError, did_you_mean
 from antiphon.settings.groups import check_hosts, fill_variables
 from antiphon.settings.keys import is_loopback
-from antiphon.settings.settings import Settings, SettingsError
+from antiphon.settings.settings import Settings
 from antiphon.settings.tables import McpServerSettings
 from antiphon.tools.addresses import AddressPolicy, url_complaint
 from antiphon.tools.mcp.session import TRUSTED, is_installed

@@ -22,8 +22,9 @@ from antiphon.app.options import (
 from antiphon.core.protocols.responses.limits import RequestLimits
 from antiphon.server.app_keys import FILES, GATEWAY, KEYRING
 from antiphon.server.routes.metrics import METRICS_KEYS
+from antiphon.settings.errors import SettingsError
 from antiphon.settings.keys import earlier_owners, key_owners, metrics_readers
-from antiphon.settings.settings import Settings, SettingsError
+from antiphon.settings.settings import Settings
 
 
 class Part(NamedTuple):

@@ -15,12 +15,9 @@ from antiphon.engines.embedded.named_models import (
 )
 from antiphon.server.app_keys import GATEWAY
 from antiphon.server.routes.passed_through import OPEN_ANSWERS
+from antiphon.settings.errors import SettingsError
 from antiphon.settings.keys import is_loopback, needs_key
-from antiphon.settings.settings import (
-    Settings,
-    SettingsError,
-    models_directory,
-)
+from antiphon.settings.settings import Settings, models_directory
 
 if TYPE_CHECKING:
     from antiphon.engines.embedded.process import EngineProcess, SharedEngineProcess

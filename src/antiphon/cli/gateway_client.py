@@ -16,9 +16,9 @@ import typer
 from antiphon.app.running_gateways import find, local_url
 from antiphon.core.stream.frames import FrameReader
 from antiphon.errors import UNREADABLE
-from antiphon.settings.errors import wrong_address
+from antiphon.settings.errors import SettingsError, wrong_address
 from antiphon.settings.keys import HASHED, plain_key
-from antiphon.settings.settings import Settings, SettingsError
+from antiphon.settings.settings import Settings
 
 KEY_VARIABLE = "ANTIPHON_CODEX_KEY"
 

@@ -29,12 +29,8 @@ from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
 from antiphon.engines.embedded import CannotEmbed
 from antiphon.errors import install_command
 from antiphon.server.routes.inspector import INSPECTOR
-from antiphon.settings.settings import (
-    Settings,
-    SettingsError,
-    data_directory,
-    models_directory,
-)
+from antiphon.settings.errors import SettingsError
+from antiphon.settings.settings import Settings, data_directory, models_directory
 from antiphon.store import default_url, open_store
 from antiphon.transport import BACKLOG, make_session
 

@@ -2,15 +2,14 @@
 
 from collections.abc import Mapping
 from operator import itemgetter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.store.sql.listings import may_have_been
-
-Item = dict[str, Any]
+from antiphon.wire.input_items import Item
 
 
 class Page(Struct, frozen=True):

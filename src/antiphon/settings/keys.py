@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from antiphon.errors import counted
 from antiphon.ids import ADMIN, HASH_BYTES, hash_of_key
-from antiphon.settings.settings import Settings, SettingsError
+from antiphon.settings.errors import SettingsError
+from antiphon.settings.settings import Settings
 
 # How a key begins that Antiphon has made: a scanner for secrets can find it.
 PREFIX = "sk-antiphon-"

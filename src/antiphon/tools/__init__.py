@@ -1,1 +1,1 @@
-"""Tools that the gateway runs itself. Each is one object that follows `runner.ToolRunner`."""
+"""Tools that the gateway runs itself. Each is a subclass of `runner.ToolRunner`, and of its definition in `core.hosted`."""

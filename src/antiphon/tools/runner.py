@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Protocol, cast
 
 from msgspec import Struct, field
 
-from antiphon.core.exchange.environment import GatewayTool
 from antiphon.core.exchange.steps import ToolCall
+from antiphon.core.hosted.hosted_tool import HostedDefinition
 from antiphon.core.stream.file_links import CodeFile
-from antiphon.core.toolbox.mcp_servers import McpServer
-from antiphon.core.toolbox.tools import ToolResult
+from antiphon.core.toolbox.mcp_servers import Listing, McpListError, McpServer
+from antiphon.core.toolbox.tools import Tool, ToolResult
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import CreateResponse
+
+NO_LISTS = "Tools of this type have no lists."
 
 
 class ToolContext(Struct, frozen=True):
@@ -29,46 +31,57 @@ class ToolContext(Struct, frozen=True):
     containers: Mapping[str, str] = field(default_factory=dict)
 
 
-class ToolRunner(GatewayTool, Protocol):
+class ToolRunner(HostedDefinition):
+    """Subclasses have `define()`, `form` and `run()`. They override of the rest what they need."""
+
+    # Its calls end in time by themselves. Otherwise the gateway stops them after its `tool_timeout`.
+    has_own_timeouts = False
+
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         """Runs one call, beside the others of its answer. It is cancelled when the response is, or when its time is up. What it
         raises is reported to the model as a failed call. The model gets as much of the result as its context has room for."""
+        raise NotImplementedError
 
+    # ---- before the response begins ----------------------------------------------------------------------------------
 
-# ---- What the tools of a request name, checked before its response begins: whether a vector store exists, for example ----
+    async def check_tool(self, tool: Tool, where: str, owner: str) -> None:
+        """The definition at this place in the request is right by itself. Raises ApiError if the owner cannot use it: because a
+        vector store does not exist, for example."""
 
+    async def container_for(
+        self, request: CreateResponse, history: Sequence[Item], owner: str, other: str | None
+    ) -> str | None:
+        """The id of the container that calls will run in; None: in none. `other`: that of another tool of the request. Raises
+        InvalidRequest for one that is not there."""
+        return None
 
-class ChecksTools(Protocol):
-    """What a runner may do besides running calls."""
+    def files_of(self, container: str, owner: str) -> Sequence[CodeFile]:
+        """The files that this container has already."""
+        return ()
 
-    async def check_tool(self, tool: dict[str, Any], where: str, owner: str) -> None:
-        """The definition at this place in the request is right by itself. Raises ApiError if the owner cannot use it."""
+    async def list_tools(self, server: McpServer, context: ToolContext) -> Listing:
+        """The tools of an MCP server. Only the runner of these has any."""
+        return Listing(error=McpListError(NO_LISTS))
 
 
 async def check_tools(request: CreateResponse, runners: Mapping[str, ToolRunner], owner: str) -> None:
     for at, tool in enumerate(request.tools or ()):
-        runner = runners.get(tool["type"])
-        if runner is not None and hasattr(runner, "check_tool"):
-            await cast(ChecksTools, runner).check_tool(tool, f"tools[{at}]", owner)
-
-
-# ---- The containers that the tools of a request run code in ----------------------------------------------------------
-
-Item = dict[str, Any]
+        if (runner := runners.get(tool["type"])) is not None:
+            await runner.check_tool(tool, f"tools[{at}]", owner)
 
 
 async def tool_containers(
     tools: Mapping[str, ToolRunner], request: CreateResponse, history: Sequence[Item], owner: str
 ) -> dict[str, str]:
-    """By the types of the tools. The items of calls name them from their first event on, so they are chosen before the exchange
-    begins. Raises InvalidRequest for one that is not there."""
+    """The containers that the tools of a request run code in, by the types of the tools. The items of calls name them from
+    their first event on, so they are chosen before the exchange begins. Raises InvalidRequest for one that is not there."""
     found: dict[str, str] = {}
     # Nobody has checked the tools yet.
     kinds = [kind for tool in request.tools or () if isinstance(kind := tool.get("type"), str)]
     for kind in dict.fromkeys(kinds):
-        choose = getattr(tools.get(kind), "container_for", None)
         other = next(iter(found.values()), None)
-        if choose is not None and (id := await choose(request, history, owner, other)) is not None:
+        runner = tools.get(kind)
+        if runner is not None and (id := await runner.container_for(request, history, owner, other)) is not None:
             found[kind] = id
     return found
 
@@ -77,6 +90,5 @@ def container_files(
     tools: Mapping[str, ToolRunner], containers: Mapping[str, str], owner: str
 ) -> dict[str, Sequence[CodeFile]]:
     """The files that these containers have already, by their ids."""
-    known = ((id, getattr(tools.get(kind), "files_of", None)) for kind, id in containers.items())
-    found = {id: files_of(id, owner) for id, files_of in known if files_of is not None}
+    found = {id: tools[kind].files_of(id, owner) for kind, id in containers.items() if kind in tools}
     return {id: files for id, files in found.items() if files}

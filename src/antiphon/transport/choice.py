@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 import aiohttp
 
 from antiphon.logs import log
-from antiphon.settings.settings import SettingsError, TransportName
+from antiphon.settings.errors import SettingsError
+from antiphon.settings.settings import TransportName
 from antiphon.transport.interfaces import IDLE_LIMIT, REQUEST_HEADERS, Transport
 from antiphon.transport.internals import find_missing
 from antiphon.transport.plain import PLAIN

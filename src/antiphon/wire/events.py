@@ -1,6 +1,6 @@
 """The events of a Responses stream, each named by its `type`. Only `core.numbering` fills in `sequence_number`."""
 
-from typing import Any
+from typing import Any, ClassVar, get_args
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -139,6 +139,8 @@ class ReasoningSummaryTextDone(SummaryEvent, tag="response.reasoning_summary_tex
 
 
 class CallEvent(Event):
+    """`CONTINUES` of a delta: the text member of the item that it belongs to."""
+
     item_id: str
     output_index: int
 
@@ -147,10 +149,14 @@ class FunctionCallArgumentsDelta(CallEvent, tag="response.function_call_argument
     delta: str
     obfuscation: str | UnsetType = UNSET
 
+    CONTINUES: ClassVar = "arguments"
+
 
 class CustomToolCallInputDelta(CallEvent, tag="response.custom_tool_call_input.delta"):
     delta: str
     obfuscation: str | UnsetType = UNSET
+
+    CONTINUES: ClassVar = "input"
 
 
 class CustomToolCallInputDone(CallEvent, tag="response.custom_tool_call_input.done"):
@@ -206,6 +212,8 @@ class McpCallArgumentsDelta(CallEvent, tag="response.mcp_call_arguments.delta"):
     delta: str
     obfuscation: str | UnsetType = UNSET
 
+    CONTINUES: ClassVar = "arguments"
+
 
 class McpCallArgumentsDone(CallEvent, tag="response.mcp_call_arguments.done"):
     arguments: str
@@ -250,6 +258,8 @@ class CodeInterpreterCallInProgress(CallEvent, tag="response.code_interpreter_ca
 class CodeInterpreterCallCodeDelta(CallEvent, tag="response.code_interpreter_call_code.delta"):
     delta: str
     obfuscation: str | UnsetType = UNSET
+
+    CONTINUES: ClassVar = "code"
 
 
 class CodeInterpreterCallCodeDone(CallEvent, tag="response.code_interpreter_call_code.done"):
@@ -348,3 +358,4 @@ StreamEvent = (
     | ShellCallOutputContentDone
     | DeltaEvent
 )
+CALL_DELTAS: tuple[type[CallEvent], ...] = tuple(event for event in get_args(DeltaEvent) if issubclass(event, CallEvent))

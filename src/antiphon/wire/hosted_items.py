@@ -1,6 +1,10 @@
-"""The output items of tools that the gateway runs."""
+"""The output items of tools that the gateway runs.
 
-from typing import Any, Literal
+`INCLUDABLE` of an item: its members that are there only where the request has them in `include`, as paths. `MAY_BE_BARE`:
+clients may send it back as its id alone.
+"""
+
+from typing import Any, ClassVar, Literal, get_args
 
 from msgspec import UNSET, Struct, UnsetType, field
 
@@ -69,8 +73,9 @@ class WebSearchCall(Struct, tag="web_search_call"):
     id: str
     status: HostedStatus
     action: dict[str, Any]
-    # Only where the request includes them.
     results: list[dict[str, Any]] | UnsetType = UNSET
+
+    INCLUDABLE: ClassVar = ("results", "action.sources")
 
 
 class FileSearchCall(Struct, tag="file_search_call"):
@@ -80,14 +85,17 @@ class FileSearchCall(Struct, tag="file_search_call"):
     # None: the request does not include them.
     results: list[dict[str, Any]] | None = None
 
+    INCLUDABLE: ClassVar = ("results",)
+
 
 class CodeInterpreterCall(Struct, tag="code_interpreter_call"):
     id: str
     status: HostedStatus
     container_id: str
     code: str | None
-    # Only where the request includes them.
     outputs: list[dict[str, Any]] | None
+
+    INCLUDABLE: ClassVar = ("outputs",)
 
 
 class ImageGenerationError(Struct):
@@ -111,6 +119,8 @@ class ImageGenerationCall(Struct, tag="image_generation_call"):
     quality: str | UnsetType = UNSET
     size: str | UnsetType = UNSET
     error: ImageGenerationError | UnsetType = UNSET
+
+    MAY_BE_BARE: ClassVar = True
 
 
 class ShellCallOutput(Struct, tag="shell_call_output"):
@@ -144,3 +154,18 @@ HostedItem = (
     | ShellCallOutput
     | ToolSearchOutput
 )
+
+
+def type_of(item: type[Struct]) -> str:
+    """The `type` of these items."""
+    return str(item.__struct_config__.tag)
+
+
+# A value of `include` → the type of the item, and the member.
+INCLUDABLE: dict[str, tuple[str, str]] = {
+    f"{type_of(item)}.{member}": (type_of(item), member)
+    for item in get_args(HostedItem)
+    for member in vars(item).get("INCLUDABLE", ())
+}
+# The types of items that may be an id alone. A tuple: what is looked for may be anything that a client sent.
+MAY_BE_BARE = tuple(type_of(item) for item in get_args(HostedItem) if "MAY_BE_BARE" in vars(item))

@@ -1,10 +1,16 @@
 """The input items and content parts whose fields are checked. All other items are converted by their type alone."""
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from antiphon.wire.hosted_items import McpTool
+from antiphon.wire.hosted_items import McpTool, ToolSearchOutput, type_of
+
+# An item of a conversation as JSON has it: as a client sent it, as it is stored, or as it is shown.
+Item: TypeAlias = dict[str, Any]
+
+# The types of items that bring tools along.
+WITH_TOOLS = ("additional_tools", type_of(ToolSearchOutput))
 
 
 class InputMessage(Struct):
@@ -56,6 +62,10 @@ class InputMcpCall(Struct):
     output: str | None = None
     # One of `McpError`. Older clients have plain words here.
     error: dict[str, Any] | str | None = None
+
+
+# The type of the item.
+APPROVAL_RESPONSE = "mcp_approval_response"
 
 
 class InputApprovalResponse(Struct):

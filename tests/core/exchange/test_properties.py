@@ -23,7 +23,7 @@ from antiphon.core.knowledge.dialects import BY_NAME
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.prompt.content_parts import CONVERTERS as PARTS
 from antiphon.core.prompt.convert import ChatInputs, request_to_chat
-from antiphon.core.prompt.input_items import CONVERTERS
+from antiphon.core.prompt.item_types import ITEM_TYPES
 from antiphon.core.prompt.stored_form import check_items, items_to_stored_form
 from antiphon.core.prompt.template_rules import apply_template_rules
 from antiphon.core.protocols.responses.fields import request_to_items
@@ -76,7 +76,7 @@ def convert(items: list[Any], dialect: Dialect, **fields: Any) -> list[dict[str,
 
 # ---- anything at all -------------------------------------------------------------------------------------------------
 
-kinds = st.sampled_from([*CONVERTERS, "item_reference", "mystery"])
+kinds = st.sampled_from([*ITEM_TYPES, "item_reference", "mystery"])
 members = st.sampled_from(
     "role content call_id name arguments output summary id input tools action operation encrypted_content author".split()
 )

@@ -11,8 +11,10 @@ from support.exchanges import Recorder, run_answers
 from support.recorded import record
 from support.sync_runs import to_stream
 
+from antiphon.core.events.event_style import EventStyle
 from antiphon.core.exchange.steps import ToolCall
-from antiphon.core.hosted.file_search import FileSearch, offered_tool, queries_of
+from antiphon.core.exchange.tool_runs import ToolRuns
+from antiphon.core.hosted.file_search import LONGEST_PASSAGES, FileSearch, offered_tool, queries_of
 from antiphon.core.hosted.search_results import (
     FileResult,
     FileSearchData,
@@ -24,14 +26,15 @@ from antiphon.core.hosted.search_results import (
     without_own_marks,
 )
 from antiphon.core.hosted.web_search import WebSearch
+from antiphon.core.items.calls import FORMS, CallState
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
-from antiphon.core.prompt.input_items import LONGEST_PASSAGES
 from antiphon.core.recording.file import file_to_recording, recording_to_file
 from antiphon.core.recording.rerun import run_again
 from antiphon.core.stream.citations import FileSource, Source, Sources
 from antiphon.core.toolbox.definitions import DEFINITIONS
 from antiphon.core.toolbox.request_tools import tools_to_box
+from antiphon.core.toolbox.requirements import WITHOUT_TOOLS
 from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import InvalidRequest
@@ -104,8 +107,8 @@ def test_the_name_of_a_file_is_one_line_and_not_long() -> None:
 def test_pages_and_passages_are_numbered_together() -> None:
     sources = Sources()
     pages = data_to_result(WebSearchData([SearchResult("https://a.example/", "A")]))
-    assert numbered("web_search", pages, sources, 10_000).output.startswith("[1] A\nhttps://a.example/\n")
-    assert "[2] rome.pdf" in numbered("file_search", data_to_result(FOUND), sources, 10_000).output
+    assert numbered(WebSearchData, pages, sources, 10_000).output.startswith("[1] A\nhttps://a.example/\n")
+    assert "[2] rome.pdf" in numbered(FileSearchData, data_to_result(FOUND), sources, 10_000).output
     found: list[Any] = [sources.get(number) for number in (1, 2, 3)]
     assert found == [
         Source(1, "https://a.example/", "A"),
@@ -116,7 +119,11 @@ def test_pages_and_passages_are_numbered_together() -> None:
 
 def test_what_another_tool_returned_has_no_numbers() -> None:
     sources, result = Sources(), ToolResult("done", data={"results": [1]})
-    assert numbered("mcp", result, sources, 10_000) is result
+    runs = ToolRuns()
+    call = CallState("c1", new_id=str, tools=WITHOUT_TOOLS, style=EventStyle(), forms=FORMS)
+    runs.begin([call], 10_000)
+    assert runs.add_result("c1", result, sources) is call
+    assert call.result == result
     assert len(sources) == 0
 
 
@@ -131,7 +138,7 @@ def test_the_text_of_a_file_of_code_stays_as_it_is(code: str) -> None:
 def test_results_without_room_are_left_out_and_cannot_be_cited(room: int) -> None:
     found = FileSearchData([FileResult(f"file-{at}", "a.txt", "word " * 100) for at in range(20)], "Found:")
     sources = Sources()
-    output = numbered("file_search", data_to_result(found), sources, room).output
+    output = numbered(FileSearchData, data_to_result(found), sources, room).output
     assert len(output) <= room
     assert len(sources) == output.count("] a.txt\n") == min(20, (room - 300) // 510)
     assert "Cite what you use by its number" in output
@@ -140,7 +147,7 @@ def test_results_without_room_are_left_out_and_cannot_be_cited(room: int) -> Non
 
 def test_a_result_that_is_too_long_by_itself_is_cut() -> None:
     found = FileSearchData([FileResult("file-1", "a.txt", "word " * 1000), TIBER])
-    output = numbered("file_search", data_to_result(found), sources := Sources(), 1_000).output
+    output = numbered(FileSearchData, data_to_result(found), sources := Sources(), 1_000).output
     assert len(output) <= 1_000
     assert "(cut here: " in output
     assert "(1 result was left out: there is no room for more.)" in output

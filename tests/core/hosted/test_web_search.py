@@ -21,14 +21,24 @@ from antiphon.core.hosted.search_results import (
     data_to_result,
     numbered,
     results_to_text,
-    searches_of,
     shortened,
 )
-from antiphon.core.hosted.web_search import TYPES, WebSearch, action_to_arguments, arguments_to_action, offered_tool
+from antiphon.core.hosted.web_search import (
+    KIND,
+    OPEN,
+    SEARCH,
+    TYPES,
+    WebSearch,
+    action_to_arguments,
+    arguments_to_action,
+    count_searches,
+    offered_tool,
+)
 from antiphon.core.recording.file import file_to_recording, recording_to_file
 from antiphon.core.recording.rerun import run_again
 from antiphon.core.stream.citations import Sources
-from antiphon.core.toolbox.tools import ToolResult
+from antiphon.core.toolbox.tools import ToolIdentity, ToolResult
+from antiphon.wire.responses import ToolUsage
 
 TOOL = {"type": "web_search"}
 TOOLS: Any = dict.fromkeys(TYPES, WebSearch())
@@ -129,7 +139,7 @@ def test_an_action_that_is_not_known_has_no_function() -> None:
 
 def test_results_are_numbered_from_the_next_number_of_the_response() -> None:
     sources = Sources()
-    first, second = (numbered("web_search", data_to_result(FOUND), sources, 10_000) for _ in range(2))
+    first, second = (numbered(WebSearchData, data_to_result(FOUND), sources, 10_000) for _ in range(2))
     assert first.output == data_to_result(FOUND).output
     assert "[3] A\nhttps://a.example/\nabout A\n\n[4] B\nhttps://b.example/\n\n" in second.output
     assert "such as [3]." in second.output
@@ -139,7 +149,7 @@ def test_results_are_numbered_from_the_next_number_of_the_response() -> None:
 def test_a_failure_and_nothing_found_take_no_numbers() -> None:
     sources = Sources()
     for result in (ToolResult("no", failed=True), data_to_result(WebSearchData(words="Nothing."))):
-        assert numbered("web_search", result, sources, 10_000) is result
+        assert numbered(WebSearchData, result, sources, 10_000) is result
     assert len(sources) == 0
 
 
@@ -149,8 +159,11 @@ def test_a_result_without_a_title_is_shown_by_its_address() -> None:
 
 
 def test_searches_are_counted() -> None:
-    assert searches_of(data_to_result(WebSearchData(searches=3))) == 3
-    assert searches_of(ToolResult("found")) == 1
+    usage, search = ToolUsage(), ToolIdentity(KIND, SEARCH)
+    count_searches(usage, search, data_to_result(WebSearchData(searches=3)))
+    count_searches(usage, search, ToolResult("found"))
+    count_searches(usage, ToolIdentity(KIND, OPEN), ToolResult("a page"))
+    assert usage.web_search.num_requests == 4
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from openai.types.conversations import ConversationItem
 from openai.types.responses import ResponseInputItemParam, ResponseItem
 from pydantic import TypeAdapter
 
-from antiphon.core.prompt.input_items import CONVERTERS
-from antiphon.core.prompt.stored_form import PREFIXES, check_items, items_to_stored_form
+from antiphon.core.prompt.item_types import ITEM_TYPES
+from antiphon.core.prompt.stored_form import check_items, items_to_stored_form
 
 TAKEN: TypeAdapter[Any] = TypeAdapter(ResponseInputItemParam)
 SHOWN: list[TypeAdapter[Any]] = [TypeAdapter(ResponseItem), TypeAdapter(ConversationItem)]
@@ -121,7 +121,7 @@ def test_a_stored_item_has_every_member_that_the_api_requires(item: dict[str, An
         shown.validate_python(kept)
     if kept["type"] in ("message", "function_call", "shell_call"):
         assert kept["status"] == "completed"
-    assert kept["id"] == item.get("id") or kept["id"] == f"{PREFIXES.get(kept['type'], 'item')}_0"
+    assert kept["id"] == item.get("id") or kept["id"] == f"{ITEM_TYPES[kept['type']].prefix}_0"
     assert stored(kept) == [kept], "what is stored is sent back as it is"
 
 
@@ -133,8 +133,7 @@ def test_the_items_of_these_tests_are_what_the_api_takes(item: dict[str, Any]) -
 def test_every_item_that_the_api_lists_is_tested() -> None:
     tested = {item.get("type", "message") for item in ITEMS}
     # These are no items of the API's lists: of Codex, or only of a request.
-    assert CONVERTERS.keys() - tested == {"agent_message", "context_compaction", "compaction_trigger"}
-    assert PREFIXES.keys() <= tested
+    assert ITEM_TYPES.keys() - tested == {"agent_message", "context_compaction", "compaction_trigger", "item_reference"}
 
 
 def test_parts_have_the_type_of_their_place_and_all_members() -> None:

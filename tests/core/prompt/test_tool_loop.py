@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from msgspec.structs import replace
 from support.engine import answer, call, chunk, text
 from support.exchanges import Recorder, make_environment, run_answers
@@ -22,7 +23,7 @@ from antiphon.core.exchange.steps import (
 )
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
-from antiphon.core.prompt.input_items import CONVERTERS
+from antiphon.core.prompt.item_types import ITEM_TYPES
 from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.core.toolbox.tools import ToolIdentity, ToolResult
 from antiphon.errors import EngineError
@@ -58,7 +59,7 @@ def results(chat: Item) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _converts_dice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CONVERTERS, "mcp_call", known_dice_to_chat)
+    monkeypatch.setitem(ITEM_TYPES, "mcp_call", structs.replace(ITEM_TYPES["mcp_call"], to_chat=known_dice_to_chat))
 
 
 # ---- max_tool_calls --------------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from support.kernels import ScriptedKernels, prints
 
 from antiphon.errors import InvalidRequest, RateLimited, StoreUnavailable
 from antiphon.ids import new_id
-from antiphon.sandbox.containers.containers import ContainerExpired, ContainerLimits, Containers
+from antiphon.sandbox.containers.container_files import ContainerExpired, ContainerLimits
+from antiphon.sandbox.containers.containers import Containers
 from antiphon.sandbox.containers.folder import ContainerFolder
 from antiphon.sandbox.containers.gateway_folders import remove_leftovers
 from antiphon.sandbox.runs import MOST_FILES

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest
 
-from antiphon.core.prompt.input_items import CONVERTERS
+from antiphon.core.prompt.item_types import ITEM_TYPES
 from antiphon.store.records import Item as StoredItem
 
 QUESTION = {"role": "user", "content": "Weather?"}
@@ -162,7 +162,7 @@ values = st.recursive(
 )
 any_item = st.builds(
     lambda kind, rest: {**rest, **kind},
-    st.fixed_dictionaries({}, optional={"type": st.sampled_from([*CONVERTERS, "mystery", "", 5, None])}),
+    st.fixed_dictionaries({}, optional={"type": st.sampled_from([*ITEM_TYPES, "mystery", "", 5, None])}),
     st.fixed_dictionaries(
         {},
         optional={

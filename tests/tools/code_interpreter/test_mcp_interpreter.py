@@ -12,7 +12,8 @@ from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest, running_gateway
 
 from antiphon.app.hosted_tools import check_tools
-from antiphon.settings.settings import Settings, SettingsError
+from antiphon.settings.errors import SettingsError
+from antiphon.settings.settings import Settings
 from antiphon.settings.tables import CodeInterpreterSettings, McpServerSettings, McpSettings, ToolSettings
 
 TOOL = {"type": "code_interpreter", "container": {"type": "auto"}}

@@ -18,7 +18,8 @@ from support.streams import check_stream
 from antiphon.app.hosted_tools import check_tools
 from antiphon.core.recording.file import file_to_recording
 from antiphon.core.recording.rerun import run_again
-from antiphon.settings.settings import Settings, SettingsError
+from antiphon.settings.errors import SettingsError
+from antiphon.settings.settings import Settings
 from antiphon.settings.tables import ImageGenerationSettings, ToolSettings
 
 MADE = "The image was made and is shown to the user."

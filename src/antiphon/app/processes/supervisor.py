@@ -43,7 +43,8 @@ from antiphon.app.processes.supervised import Supervised
 from antiphon.engines.embedded.process import EngineProcess, RestartPauses
 from antiphon.logs import log
 from antiphon.server.metrics.merging import merge_departed
-from antiphon.settings.settings import Settings, SettingsError
+from antiphon.settings.errors import SettingsError
+from antiphon.settings.settings import Settings
 
 # Of a process that dies soon after its start.
 PAUSES = RestartPauses(first=0.1, longest=30.0, stable_after=10.0)

@@ -47,7 +47,8 @@ from antiphon.gateway.limits.admission import Admission, AdmissionLimits
 from antiphon.server.routes.inspector import INSPECTOR
 from antiphon.server.routes.metrics import own_metrics
 from antiphon.server.siblings import Sibling, Siblings
-from antiphon.settings.settings import Settings, SettingsError, data_directory
+from antiphon.settings.errors import SettingsError
+from antiphon.settings.settings import Settings, data_directory
 from antiphon.store import CannotOpen, default_url, open_store
 from antiphon.store.wakeups import WakeupRelay
 from antiphon.transport import BACKLOG, make_session

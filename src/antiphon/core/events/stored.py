@@ -13,9 +13,9 @@ import msgspec
 from antiphon.errors import UNREADABLE
 from antiphon.wire import events
 from antiphon.wire.events import Event, StreamEvent
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import OutputItem
 
-Item = dict[str, Any]
 # The members that lead to a text inside an item: names, and indexes of lists.
 Path = tuple[str | int, ...]
 
@@ -37,11 +37,8 @@ DELTAS: dict[type[Event], Callable[[Any], Path]] = {
     events.ReasoningTextDelta: lambda event: ("content", event.content_index, "text"),
     events.ReasoningDelta: lambda event: ("content", event.content_index, "text"),
     events.ReasoningSummaryTextDelta: lambda event: ("summary", event.summary_index, "text"),
-    events.FunctionCallArgumentsDelta: lambda event: ("arguments",),
-    events.McpCallArgumentsDelta: lambda event: ("arguments",),
-    events.CustomToolCallInputDelta: lambda event: ("input",),
     events.ShellCallCommandDelta: lambda event: ("action", "commands", event.command_index),
-    events.CodeInterpreterCallCodeDelta: lambda event: ("code",),
+    **{delta: lambda event: (event.CONTINUES,) for delta in events.CALL_DELTAS},
 }
 
 # Events that have an item, as it is then.

@@ -8,8 +8,7 @@ from antiphon.core.exchange.response_object import Next, OpenResponse, Phase
 from antiphon.core.exchange.steps import DONE, AskReason, Check, Estimate, RunTools, Step, ToolCall
 from antiphon.core.exchange.tool_runs import ToolRuns, room_for_results, tokens_used
 from antiphon.core.hosted.mcp.approvals import ApprovedCall
-from antiphon.core.hosted.shell import KIND as HOSTED_SHELL
-from antiphon.core.hosted.shell import result_to_state
+from antiphon.core.hosted.rows import BY_KIND
 from antiphon.core.hosted.tool_search import ToolSearchOutputState
 from antiphon.core.items.calls import CallState
 from antiphon.core.items.usage import UsageCount
@@ -89,7 +88,9 @@ def _search(open: OpenResponse, call: CallState) -> None:
     """A search for tools takes no input or output. What it found is offered from the next answer on."""
     tools = open.question.search(call.arguments)
     call.result = ToolResult(found_to_text(tools, open.question.conversion.box))
-    open.answers.sequence.insert_after(call, ToolSearchOutputState(open.environment.new_id("tso"), tools))
+    open.answers.sequence.insert_after(
+        call, ToolSearchOutputState(open.environment.new_id(ToolSearchOutputState.prefix), tools)
+    )
 
 
 def _run_tools(open: OpenResponse, calls: Sequence[CallState]) -> RunTools:
@@ -116,9 +117,9 @@ def add_result(open: OpenResponse, call_id: str, result: ToolResult) -> bool:
     call = runs.add_result(call_id, result, open.sources) if runs is not None else None
     if runs is None or call is None:
         return False
-    if call.native.kind == HOSTED_SHELL:
-        state = result_to_state(open.environment.new_id("sho"), call.call_id, call.arguments_to_run, result)
-        sequence.insert_after(call, state)
+    tool = BY_KIND.get(call.native.kind)
+    if tool is not None and tool.follow is not None:
+        sequence.insert_after(call, tool.follow(open.environment.new_id, call.call_id, call.arguments_to_run, result))
     sequence.resume()
     return runs.are_over
 

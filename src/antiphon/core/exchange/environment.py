@@ -68,7 +68,7 @@ class ToolTables:
         if tools:
             self.definitions = DEFINITIONS | {kind: tool.define for kind, tool in tools.items()}
             self.forms = {**FORMS, APPROVAL: ApprovalForm, **{kind: tool.form for kind, tool in tools.items()}}
-        self.hosted_kinds = frozenset(kind for kind, form in self.forms.items() if form.runs_here)
+        self.hosted_kinds: Forms = {kind: form for kind, form in self.forms.items() if form.runs_here}
 
 
 def no_report(event: str, **members: Any) -> None: ...
@@ -104,8 +104,8 @@ class Environment:
     toolboxes: KnownToolboxes = field(default_factory=KnownToolboxes)
     # Made of `tools`.
     tool_definitions: Mapping[str, Define] = field(init=False, repr=False, compare=False)
-    # The kinds of tool that the gateway runs.
-    hosted_kinds: frozenset[str] = field(init=False, repr=False, compare=False)
+    # Those of the tools that the gateway runs.
+    hosted_kinds: Forms = field(init=False, repr=False, compare=False)
     forms: Forms = field(init=False, repr=False, compare=False)
     # What `with_tool()` has made last.
     _with_tool: "tuple[str, GatewayTool, Environment] | None" = field(init=False, repr=False, compare=False, default=None)

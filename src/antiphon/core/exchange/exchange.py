@@ -47,9 +47,8 @@ from antiphon.core.toolbox.mcp_servers import Listing, McpServer
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import ApiError, Cancelled
 from antiphon.wire.chat import ChatRequest
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import CreateResponse, Response, Usage
-
-Item = dict[str, Any]
 
 
 class Exchange:

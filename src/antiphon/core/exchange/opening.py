@@ -73,7 +73,7 @@ class Opening(Phase):
         open, question, listings = self.open, self.open.question, self.listings
         for label in (server.label for server in self.servers if not question.is_attached(server.label)):
             allowed = question.allowed(label, listings[label])
-            open.answers.sequence.add(ListState(open.environment.new_id("mcpl"), label, allowed))
+            open.answers.sequence.add(ListState(open.environment.new_id(ListState.prefix), label, allowed))
             open.answers.sequence.close_items("completed")
             if (failed := listings[label].error) is not None:
                 raise ExternalConnectorError(failure_message(label, failed), param="tools")

@@ -23,6 +23,7 @@ from antiphon.core.prompt.convert import (
     request_to_chat,
 )
 from antiphon.core.prompt.documents import Documents
+from antiphon.core.prompt.item_types import CONTINUE_ANSWERS
 from antiphon.core.prompt.turns import AssistantTurn, UserTurn
 from antiphon.core.toolbox.choice import relaxed_choice
 from antiphon.core.toolbox.mcp_servers import Listing, McpServer
@@ -30,9 +31,8 @@ from antiphon.core.toolbox.prompt_texts import AND_CITE, ANSWER_NOW
 from antiphon.core.toolbox.search import search
 from antiphon.core.toolbox.tools import ATTACHED, Tool
 from antiphon.errors import ApiError, ContextLengthExceeded
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import CreateResponse
-
-Item = dict[str, Any]
 
 ROUNDS_USED_UP = "the model called tools {count} times in a row (tool_rounds): it was asked to answer without them"
 STOPPED_LOOP = "the model made the same call again and again: it was asked to answer without tools"
@@ -66,7 +66,7 @@ class Question:
         self.input_work = InputWork(environment)
         # What is known of the tools of MCP servers, and the calls that the client has approved. A summary needs none of them.
         self._lists = ToolLists(conversation.items)
-        self.approvals = [] if compact else items_to_approvals(conversation.items, conversation.stored)
+        self.approvals = [] if compact else items_to_approvals(conversation.items, conversation.stored, CONTINUE_ANSWERS)
         self._tools = ToolInputs(
             environment.tool_definitions, environment.hosted_kinds, attached, self._lists, environment.toolboxes
         )

@@ -4,32 +4,20 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from antiphon.core.hosted.code_interpreter import KIND as CODE_INTERPRETER
-from antiphon.core.hosted.code_interpreter import CodeData
-from antiphon.core.hosted.code_interpreter import data_of as code_data_of
-from antiphon.core.hosted.search_results import numbered, searches_of
-from antiphon.core.hosted.shell import KIND as HOSTED_SHELL
-from antiphon.core.hosted.shell import ShellData
-from antiphon.core.hosted.shell import data_of as shell_data_of
-from antiphon.core.hosted.shown_results import ShownResult, output_to_stored, to_shown_result
-from antiphon.core.hosted.web_search import KIND, SEARCH
+from antiphon.core.hosted.hosted_tool import HostedTool
+from antiphon.core.hosted.rows import BY_KIND
+from antiphon.core.hosted.shown_results import ShownResult, to_shown_result
 from antiphon.core.items.calls import CallState
+from antiphon.core.prompt.stored_form import output_to_stored
 from antiphon.core.prompt.truncation import prompt_text, tokens_by_length
 from antiphon.core.stream.citations import Sources
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import counted
 from antiphon.wire.chat import ChatRequest
-from antiphon.wire.responses import OutputItem, ToolUsage, Usage, WebSearchUsage
+from antiphon.wire.responses import OutputItem, ToolUsage, Usage
 
-# ---- What a tool reports of the container that it ran in, by the kind of its calls -----------------------------------
-
-READERS = {CODE_INTERPRETER: code_data_of, HOSTED_SHELL: shell_data_of}
-
-
-def container_data(kind: str, result: ToolResult) -> CodeData | ShellData | None:
-    read = READERS.get(kind)
-    return None if read is None else read(result)
-
+# Of a tool that has no row: an extension brought it.
+NO_ROW = HostedTool()
 
 # ---- How much of a tool's result a model gets to read: as much as its context has room for ---------------------------
 
@@ -96,11 +84,12 @@ class ToolRuns:
         call = self._running.pop(call_id, None)
         if call is None:
             return None
-        kind = call.native.kind
-        if (data := container_data(kind, result)) is not None:
-            sources.add_files(data.container_id, data.files)
+        tool = BY_KIND.get(call.native.kind, NO_ROW)
+        if tool.files is not None and (container := tool.files(result)) is not None:
+            sources.add_files(container.container_id, container.files)
         first = sources.next_number
-        call.result = bounded(numbered(kind, result, sources, self._room), self._room)
+        read = result if tool.number is None else tool.number(result, sources, self._room)
+        call.result = bounded(read, self._room)
         self._ran.append((call, to_shown_result(call.result.output, sources.since(first))))
         if result.notice:
             self.notices[result.notice] = None
@@ -115,7 +104,11 @@ class ToolRuns:
 
 
 def calls_to_tool_usage(calls: Iterable[CallState]) -> ToolUsage:
-    """Pages that were opened do not count, nor do searches that failed. One call may have made several."""
-    ran = (call for call in calls if call.result is not None and not call.result.failed)
-    results = (call.result for call in ran if (call.native.kind, call.native.name) == (KIND, SEARCH))
-    return ToolUsage(web_search=WebSearchUsage(num_requests=sum(searches_of(result) for result in results if result)))
+    """Calls that failed do not count."""
+    usage = ToolUsage()
+    for call in calls:
+        if call.result is not None and not call.result.failed:
+            count = BY_KIND.get(call.native.kind, NO_ROW).count
+            if count is not None:
+                count(usage, call.native, call.result)
+    return usage

@@ -1,29 +1,34 @@
-"""The tool `code_interpreter`: its definition, the function that an engine sees of it, and the container that it means."""
+"""The tool `code_interpreter`: its definition, the function that an engine sees of it, the container that it means, its calls,
+and its row."""
 
 import json
 import re
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import quote
 
 import msgspec
 from msgspec import Meta, Struct
 
 from antiphon.core.checks.work import digest_of
+from antiphon.core.hosted.containers import check_container
+from antiphon.core.hosted.hosted_tool import ContainerFiles, HostedDefinition, HostedTool, Record, data_of
+from antiphon.core.hosted.shown_results import CALL_FAILED, shown_result
 from antiphon.core.items.call_forms import FunctionForm
+from antiphon.core.items.item_type import Draft, ItemType, ReadMembers, note_to_chat
 from antiphon.core.protocols.responses.read import convert
 from antiphon.core.stream.file_links import LINK, CodeFile
 from antiphon.core.toolbox.built_in import TEXT, parameters
 from antiphon.core.toolbox.definitions import leave_out
 from antiphon.core.toolbox.toolbox import Toolbox
-from antiphon.core.toolbox.tools import TOOLS, ToolIdentity, ToolResult
-from antiphon.errors import InvalidRequest
+from antiphon.core.toolbox.tools import TOOLS, Tool, ToolIdentity, ToolResult
 from antiphon.partial_json import StringMember
 from antiphon.wire import events
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.containers import MemoryLimit, NetworkPolicy
 from antiphon.wire.events import Event
-from antiphon.wire.hosted_items import CodeInterpreterCall, HostedStatus
+from antiphon.wire.hosted_items import CodeInterpreterCall, HostedStatus, type_of
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import Status
 
 # ---- What came of running code: its outputs as the API shows them, and its text for the model ------------------------
@@ -71,18 +76,12 @@ def _written(names: Sequence[str]) -> str:
     return "\n".join([FILES.format(name=names[0], link=LINK + quote(names[0])), *(f"- {name}" for name in shown)])
 
 
-def data_of(result: ToolResult | None) -> CodeData | None:
-    """None: the call failed before there was anything."""
-    data = result.data if result is not None else None
-    # Read from a recording, it is plain.
-    return data if data is None or isinstance(data, CodeData) else msgspec.convert(data, CodeData)
-
-
 # ---- The calls of `code_interpreter`: the code, decoded while the model writes it; the item, and its events ----------
 
 # The kind of its function, and the name of that.
 KIND = "code_interpreter"
 PYTHON = "python"
+CALL = type_of(CodeInterpreterCall)
 # A value of `include`.
 OUTPUTS = "code_interpreter_call.outputs"
 
@@ -126,6 +125,8 @@ class CodeInterpreterForm(FunctionForm):
     prefix = "ci"
     runs_here = True
     opens_early = True
+    # They mean something however they are written.
+    is_checked = False
 
     def __init__(self, *place: Any) -> None:
         super().__init__(*place)
@@ -172,7 +173,7 @@ class CodeInterpreterForm(FunctionForm):
     def _outputs(self, status: Status) -> list[dict[str, Any]] | None:
         if status == "in_progress":
             return []
-        data = data_of(self._result)
+        data = data_of(self._result, CodeData)
         return data_to_outputs(data) if data is not None and OUTPUTS in self._style.included else None
 
     @property
@@ -192,15 +193,8 @@ class CodeInterpreterForm(FunctionForm):
         return (events.CodeInterpreterCallCodeDelta(**place, delta=text, obfuscation=padding),)  # type: ignore[arg-type]
 
 
-Tool = dict[str, Any]
-Item = dict[str, Any]
-# The smallest first.
-MEMORY: dict[str, int] = {size: int(size[:-1]) * 2**30 for size in ("1g", "4g", "16g", "64g")}
-
 ONLY_IN_TOOLS = f"it counts only in `{TOOLS}`, not in an input item"
 ONLY_PROGRAMS = "only programs may call it, and they do not run here"
-NO_NETWORK = 'code has no network here. Leave it out, or send {"type": "disabled"}'
-TOO_MUCH_MEMORY = "the most that this gateway gives to a container is {most}"
 
 WORDS = (
     "Runs Python code, and returns what it prints and the value of its last line. Variables and imports are kept for the next "
@@ -226,19 +220,6 @@ class CodeInterpreterTool(Struct, frozen=True):
         return self.allowed_callers is not None and "direct" not in self.allowed_callers
 
 
-def check_container(memory: str | None, network: NetworkPolicy | None, most_memory: str, where: str) -> None:
-    """What a request asks of a container. `where`: its path, with a dot at its end unless it is empty. Raises
-    InvalidRequest."""
-    if network is not None and network.type != "disabled":
-        raise _invalid(f"{where}network_policy", NO_NETWORK)
-    if memory is not None and MEMORY[memory] > MEMORY[most_memory]:
-        raise _invalid(f"{where}memory_limit", TOO_MUCH_MEMORY.format(most=most_memory))
-
-
-def _invalid(param: str, problem: str) -> InvalidRequest:
-    return InvalidRequest(f"Invalid `{param}`: {problem}.", param=param, code="unsupported_value")
-
-
 def offered_tool(tools: Iterable[Tool]) -> tuple[int, CodeInterpreterTool] | None:
     """The definition that counts in a request, which is its first one, and its number among the tools."""
     defined = ((at, convert(tool, CodeInterpreterTool, f"{TOOLS}[{at}]")) for at, tool in enumerate(tools) if _is_meant(tool))
@@ -249,34 +230,20 @@ def _is_meant(tool: Tool) -> bool:
     return tool.get("type") == KIND
 
 
-def containers_in(items: Sequence[Item]) -> list[str]:
-    """The containers that earlier calls ran in, the latest first."""
-    found = (_container_of(item) for item in reversed(items))
-    return list(dict.fromkeys(id for id in found if isinstance(id, str) and id))
-
-
-def _container_of(item: Item) -> Any:
-    kind, environment = item.get("type"), item.get("environment")
-    if kind == "shell_call" and isinstance(environment, dict):
-        return environment.get("container_id")
-    return item.get("container_id") if kind == "code_interpreter_call" else None
-
-
-def files_in(items: Sequence[Item]) -> list[str]:
-    """The ids of uploaded files that messages bring."""
-    contents = (item.get("content") for item in items)
-    parts = (part for content in contents if isinstance(content, list) for part in content if isinstance(part, dict))
-    found = (part.get("file_id") for part in parts if part.get("type") in ("input_file", "input_image"))
-    return list(dict.fromkeys(id for id in found if isinstance(id, str) and id))
-
-
-class CodeInterpreter:
-    """A type of tool that the gateway runs (`core.environment.GatewayTool`). `most_memory`: of one container."""
+class CodeInterpreter(HostedDefinition):
+    """`most_memory`: of one container."""
 
     form = CodeInterpreterForm
 
     def __init__(self, *, most_memory: str = "1g") -> None:
         self.most_memory = most_memory
+
+    def to_recorded(self) -> str:
+        return self.most_memory
+
+    @classmethod
+    def from_recorded(cls, recorded: Any) -> Self:
+        return cls(most_memory=msgspec.convert(recorded, str))
 
     def define(self, box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
         defined = convert(tool, CodeInterpreterTool, where)
@@ -290,3 +257,51 @@ class CodeInterpreter:
         # Code may do anything: running it twice is not running it once.
         if box.add(native, ChatFunction("", WORDS, PARAMETERS), where):
             box.not_idempotent.add(native)
+
+
+# ---- its items in a conversation -------------------------------------------------------------------------------------
+
+NOT_SHOWN = "(the output is not shown again)"
+
+
+def code_interpreter_to_chat(draft: Draft, item: Item, where: str) -> None:
+    """The call as the model made it, and what it read of it; or what it printed, if the item has that."""
+    code = item.get("code")
+    if not isinstance(code, str):
+        note_to_chat(draft, item, where)
+        return
+    call_id = code_call_id(code)
+    draft.call(call_id, ToolIdentity(KIND, PYTHON), code_to_arguments(code))
+    draft.output(call_id, [{"type": "text", "text": _item_to_words(item)}], where)
+
+
+def _item_to_words(item: Item) -> str:
+    if (shown := shown_result(item)) is not None:
+        return shown.text
+    outputs = item.get("outputs")
+    if isinstance(outputs, list) and outputs:
+        return outputs_to_text(outputs)
+    return CALL_FAILED if item.get("status") == "failed" else NOT_SHOWN
+
+
+def files_of(result: ToolResult) -> ContainerFiles | None:
+    data = data_of(result, CodeData)
+    return None if data is None else ContainerFiles(data.container_id, data.files)
+
+
+CODE_INTERPRETER = HostedTool(
+    definitions={KIND: CodeInterpreter},
+    items=(
+        ItemType(
+            CALL,
+            code_interpreter_to_chat,
+            prefix=CodeInterpreterForm.prefix,
+            members={"container_id": "", "status": "completed"},
+            continues_answer=True,
+            read=ReadMembers(CodeInterpreterCall, "code", "outputs"),
+        ),
+    ),
+    record=Record(KIND),
+    files=files_of,
+    content={CALL: frozenset({"code", "outputs"}), type_of(events.CodeInterpreterCallCodeDone): frozenset({"code"})},
+)

@@ -1,25 +1,30 @@
-"""The tool `file_search`: its definition, and the function that an engine sees of it."""
+"""The tool `file_search`: its definition, the function that an engine sees of it, its calls, and its row."""
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from antiphon.core.checks.work import digest_of
 from antiphon.core.hosted.attribute_filters import read_filter
-from antiphon.core.hosted.search_results import FileResult, FileSearchData, data_of
+from antiphon.core.hosted.hosted_tool import HostedDefinition, HostedTool, Record, data_of
+from antiphon.core.hosted.search_results import FileResult, FileSearchData, numbered, shortened, without_own_marks
+from antiphon.core.hosted.shown_results import CALL_FAILED, RESULT_NOT_SHOWN, shown_result
 from antiphon.core.items.call_forms import SilentForm
+from antiphon.core.items.item_type import Draft, ItemType, ReadMembers, note_to_chat
 from antiphon.core.protocols.responses.read import convert
-from antiphon.core.toolbox.built_in import FILE_SEARCH, FILE_SEARCH_PARAMETERS
+from antiphon.core.toolbox.built_in import TEXT, parameters
 from antiphon.core.toolbox.definitions import leave_out
 from antiphon.core.toolbox.toolbox import Toolbox
-from antiphon.core.toolbox.tools import TOOLS, ToolIdentity, ToolResult
+from antiphon.core.toolbox.tools import TOOLS, Tool, ToolIdentity, ToolResult
 from antiphon.errors import InvalidRequest
 from antiphon.wire import events
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.events import Event
-from antiphon.wire.hosted_items import FileSearchCall, HostedStatus
+from antiphon.wire.hosted_items import FileSearchCall, HostedStatus, type_of
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import Status
 
 # ---- The calls of `file_search`: the searches of a call, the item, and its events ------------------------------------
@@ -30,6 +35,18 @@ KIND = "file_search"
 RESULTS = "file_search_call.results"
 # More searches than these are not made in one call.
 MOST_QUERIES = 8
+
+WORDS = "Searches the user's files, and returns numbered passages of them."
+QUERIES = {"type": "array", "items": TEXT, "minItems": 1}
+PARAMETERS = parameters(
+    {
+        "queries": {
+            **QUERIES,
+            "description": "What to look for, in a few words or as a question. Several, if one is not enough.",
+        }
+    },
+    "queries",
+)
 
 
 def queries_of(members: dict[str, Any]) -> list[str]:
@@ -83,6 +100,7 @@ class FileSearchForm(SilentForm):
 
     prefix = "fs"
     runs_here = True
+    accepts = {"anyOf": [parameters({name: {"anyOf": [QUERIES, TEXT]}}, name) for name in ("queries", "query")]}
 
     def __init__(self, *place: Any) -> None:
         super().__init__(*place)
@@ -113,12 +131,10 @@ class FileSearchForm(SilentForm):
             shown = "failed"
         item = FileSearchCall(id=self._id, queries=queries_of(self.members), status=shown)
         if status != "in_progress" and self._result is not None and RESULTS in self._style.included:
-            data: FileSearchData = data_of(self._result, KIND) or FileSearchData()
+            data = data_of(self._result, FileSearchData) or FileSearchData()
             item.results = list(results_to_rows(data.results))
         return item
 
-
-Tool = dict[str, Any]
 
 ONLY_IN_TOOLS = f"it counts only in `{TOOLS}`, not in an input item"
 # Where an MCP server searches: it knows nothing of these.
@@ -177,20 +193,27 @@ def checked_tool(tool: Tool, where: str) -> FileSearchTool:
     return defined
 
 
-class FileSearch:
-    """A type of tool that the gateway runs (`core.environment.GatewayTool`). `by_mcp`: an MCP server searches."""
+class FileSearch(HostedDefinition):
+    """`by_mcp`: an MCP server searches."""
 
     form = FileSearchForm
 
     def __init__(self, *, by_mcp: bool = False) -> None:
         self.by_mcp = by_mcp
 
+    def to_recorded(self) -> bool:
+        return self.by_mcp
+
+    @classmethod
+    def from_recorded(cls, recorded: Any) -> Self:
+        return cls(by_mcp=msgspec.convert(recorded, bool))
+
     def define(self, box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
         checked_tool(tool, where)
         if not where.startswith(TOOLS):
             leave_out(box, tool, where, namespace, why=ONLY_IN_TOOLS)
             return
-        if box.add(ToolIdentity(KIND, KIND), ChatFunction("", FILE_SEARCH, FILE_SEARCH_PARAMETERS), where):
+        if box.add(ToolIdentity(KIND, KIND), ChatFunction("", WORDS, PARAMETERS), where):
             box.notices += self._without_effect(tool)
 
     def _without_effect(self, tool: Tool) -> Iterable[str]:
@@ -202,3 +225,55 @@ class FileSearch:
         for name in NOT_BY_MCP if self.by_mcp else ():
             if tool.get(name):
                 yield f"{name} of tool {KIND} has no effect: an MCP server searches"
+
+
+# ---- its items in a conversation -------------------------------------------------------------------------------------
+
+# Characters of what was found, where the item has it.
+LONGEST_PASSAGES = 8000
+
+
+def file_search_to_chat(draft: Draft, item: Item, where: str) -> None:
+    """The call as the model made it, and what it read of it. An item that was not stored here may have the passages: they are
+    shown without the numbers to cite by, which are those of another response."""
+    queries = queries_of({"queries": item.get("queries")})
+    if not queries:
+        note_to_chat(draft, item, where)
+        return
+    arguments = queries_to_arguments(queries)
+    call_id = search_call_id(arguments)
+    draft.call(call_id, ToolIdentity(KIND, KIND), arguments)
+    draft.output(call_id, [{"type": "text", "text": _item_to_words(item)}], where)
+
+
+def _item_to_words(item: Item) -> str:
+    if (shown := shown_result(item)) is not None:
+        return shown.text
+    if item.get("status") == "failed":
+        return CALL_FAILED
+    texts: list[str] = []
+    room = LONGEST_PASSAGES
+    for each in rows_to_results(item.get("results")):
+        text = without_own_marks(structs.replace(each, text=shortened(each.text, room))).shown_text
+        texts.append(f"{each.heading}:\n{text}" if each.heading else text)
+        room -= len(each.text)
+        if room <= 0:
+            break
+    return "\n\n".join(texts) or RESULT_NOT_SHOWN
+
+
+FILE_SEARCH = HostedTool(
+    definitions={KIND: FileSearch},
+    items=(
+        ItemType(
+            type_of(FileSearchCall),
+            file_search_to_chat,
+            prefix=FileSearchForm.prefix,
+            members={"queries": [], "status": "completed"},
+            continues_answer=True,
+            read=ReadMembers(FileSearchCall, "queries", "results"),
+        ),
+    ),
+    record=Record(KIND),
+    number=partial(numbered, FileSearchData),
+)

@@ -1,4 +1,5 @@
-"""The tool `image_generation`: its definition, the function that an engine sees of it, and which of its options are used."""
+"""The tool `image_generation`: its definition, the function that an engine sees of it, which of its options are used, its
+calls, and its row."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
@@ -7,16 +8,20 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, structs
 
 from antiphon.core.checks.work import digest_of
+from antiphon.core.hosted.hosted_tool import HostedDefinition, HostedTool, Record, data_of
+from antiphon.core.hosted.shown_results import CALL_FAILED
 from antiphon.core.items.call_forms import SilentForm
+from antiphon.core.items.item_type import Draft, ItemType, note_to_chat
 from antiphon.core.protocols.responses.read import convert
 from antiphon.core.toolbox.built_in import TEXT, parameters
 from antiphon.core.toolbox.definitions import leave_out
 from antiphon.core.toolbox.toolbox import Toolbox
-from antiphon.core.toolbox.tools import TOOLS, ToolIdentity, ToolResult
+from antiphon.core.toolbox.tools import TOOLS, Tool, ToolIdentity, ToolResult
 from antiphon.wire import events
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.events import Event
-from antiphon.wire.hosted_items import HostedStatus, ImageGenerationCall, ImageGenerationError
+from antiphon.wire.hosted_items import HostedStatus, ImageGenerationCall, ImageGenerationError, type_of
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import Status
 
 # ---- The calls of `image_generation`: the item, with the image that was made, and its events -------------------------
@@ -50,13 +55,6 @@ def image_call_id(prompt: str) -> str:
     """The id that a call has in the conversation. Not the item's, which it may get only when it is stored: the prompt stays the
     same."""
     return f"ig_{digest_of(prompt.encode('utf-8', 'replace')).hex()[:16]}"
-
-
-def data_of(result: ToolResult) -> ImageData | None:
-    """None: there is no image."""
-    data = result.data
-    # Read from a recording, it is plain.
-    return data if data is None or isinstance(data, ImageData) else msgspec.convert(data, ImageData)
 
 
 class ImageGenerationForm(SilentForm):
@@ -100,7 +98,7 @@ class ImageGenerationForm(SilentForm):
             return
         if result.failed:
             item.error = ImageGenerationError(result.output)
-        elif (data := data_of(result)) is not None:
+        elif (data := data_of(result, ImageData)) is not None:
             item.result, item.action = data.image, "generate"
             item.background, item.quality = data.background, data.quality
             item.output_format, item.size = data.output_format or UNSET, data.size or UNSET
@@ -113,8 +111,6 @@ class ImageGenerationForm(SilentForm):
     def chat_id(self) -> str:
         return image_call_id(self.prompt)
 
-
-Tool = dict[str, Any]
 
 ONLY_IN_TOOLS = f"it counts only in `{TOOLS}`, not in an input item"
 WORDS = "Makes an image from a description, and shows it to the user."
@@ -196,9 +192,7 @@ def _may_be(argument: Any, value: Any) -> bool:
     return fits and (not isinstance(values, list) or value in values)
 
 
-class ImageGeneration:
-    """A type of tool that the gateway runs (`core.environment.GatewayTool`)."""
-
+class ImageGeneration(HostedDefinition):
     form = ImageGenerationForm
 
     def define(self, box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
@@ -216,3 +210,40 @@ def _without_effect(tool: Tool, defined: ImageGenerationTool) -> Iterable[str]:
     for name in defined.options:
         if name not in PASSED_ON:
             yield f"{name} of tool {KIND} has no effect: an MCP server makes the images"
+
+
+# ---- its items in a conversation -------------------------------------------------------------------------------------
+
+
+def image_generation_to_chat(draft: Draft, item: Item, where: str) -> None:
+    """The call as the model made it. The image is not shown to it again."""
+    prompt = prompt_of({"prompt": item.get("revised_prompt")})
+    if not prompt:
+        note_to_chat(draft, item, where)
+        return
+    call_id = image_call_id(prompt)
+    draft.call(call_id, ToolIdentity(KIND, KIND), prompt_to_arguments(prompt))
+    draft.output(call_id, [{"type": "text", "text": _item_to_words(item)}], where)
+
+
+def _item_to_words(item: Item) -> str:
+    if item.get("status") in (None, "completed"):
+        return MADE
+    error = item.get("error")
+    message = error.get("message") if isinstance(error, dict) else None
+    return message if isinstance(message, str) and message else CALL_FAILED
+
+
+IMAGE_GENERATION = HostedTool(
+    definitions={KIND: ImageGeneration},
+    items=(
+        ItemType(
+            type_of(ImageGenerationCall),
+            image_generation_to_chat,
+            prefix=ImageGenerationForm.prefix,
+            members={"status": "completed"},
+            continues_answer=True,
+        ),
+    ),
+    record=Record(KIND, absent=False),
+)

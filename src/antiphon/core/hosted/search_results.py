@@ -5,9 +5,9 @@ import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import msgspec
 from msgspec import Struct, structs
 
+from antiphon.core.hosted.hosted_tool import data_of
 from antiphon.core.stream.citations import (
     FileSource,
     Source,
@@ -110,8 +110,6 @@ class FileSearchData(Struct, frozen=True):
 
 
 SearchData = WebSearchData | FileSearchData
-# The kinds of tool that search → what comes of their calls.
-DATA: dict[str, type[SearchData]] = {"web_search": WebSearchData, "file_search": FileSearchData}
 
 
 def data_to_result(data: SearchData) -> ToolResult:
@@ -133,10 +131,10 @@ def results_to_text(data: SearchData, first_number: int, texts: Sequence[str] | 
     return "\n\n".join(parts)
 
 
-def numbered(kind: str, result: ToolResult, sources: Sources, room: int) -> ToolResult:
-    """The result of a tool of this kind with the numbers of its response, to whose sources it is added. `room`: for how many
-    characters there is room. Results that do not fit are left out, and cannot be cited."""
-    data = data_of(result, kind) if kind in DATA else None
+def numbered(kind: type[SearchData], result: ToolResult, sources: Sources, room: int) -> ToolResult:
+    """The result of a search with the numbers of its response, to whose sources it is added. `kind`: of what it found. `room`:
+    for how many characters there is room. Results that do not fit are left out, and cannot be cited."""
+    data: SearchData | None = data_of(result, kind)
     if data is None or not data.results:
         return result
     texts = _fitting(data, room)
@@ -155,20 +153,6 @@ def _fitting(data: SearchData, room: int) -> list[str]:
             return texts or [shortened(text, max(LEAST_TEXT, len(text) + left - len(CUT)))]
         texts.append(text)
     return texts
-
-
-def data_of(result: ToolResult, kind: str) -> Any:
-    """None: the call failed before there was anything."""
-    if result.data is None or isinstance(result.data, DATA[kind]):
-        return result.data
-    # Read from a recording.
-    return msgspec.convert(result.data, DATA[kind])
-
-
-def searches_of(result: ToolResult) -> int:
-    """Of a call that searched the web."""
-    data: WebSearchData | None = data_of(result, "web_search")
-    return 1 if data is None else data.searches
 
 
 # ---- texts of strangers ----------------------------------------------------------------------------------------------

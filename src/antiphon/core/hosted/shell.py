@@ -1,36 +1,40 @@
-"""The tool `shell` in a container of the gateway: its definition, its calls, and the items with their outputs."""
+"""The tool `shell`, which the client runs, or the gateway in a container: its definition, its calls, the items with their
+outputs, and its row."""
 
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, Self
 
 import msgspec
 from msgspec import Meta, Struct
 
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.events.plain_deltas import FastPath
-from antiphon.core.hosted.code_interpreter import check_container
+from antiphon.core.hosted.code_interpreter import KIND as CODE_INTERPRETER
+from antiphon.core.hosted.containers import check_container
+from antiphon.core.hosted.hosted_tool import ContainerFiles, HostedDefinition, HostedTool, data_of
 from antiphon.core.items.call_forms import FunctionForm, ShellForm
+from antiphon.core.items.item_type import ItemType, call_as_function, complete, output_as_result
 from antiphon.core.protocols.responses.read import convert
 from antiphon.core.stream.file_links import LINK, CodeFile
 from antiphon.core.toolbox import built_in as built_in_tools
-from antiphon.core.toolbox.built_in import shell_action
+from antiphon.core.toolbox.built_in import ordered_outputs, shell_action
 from antiphon.core.toolbox.definitions import leave_out, shell_tool
 from antiphon.core.toolbox.requirements import Check
 from antiphon.core.toolbox.toolbox import Toolbox
-from antiphon.core.toolbox.tools import HOSTED_SHELL, TOOLS, Tool, ToolResult
+from antiphon.core.toolbox.tools import CLIENT_SHELL, HOSTED_SHELL, TOOLS, Tool, ToolResult
 from antiphon.errors import InvalidRequest
 from antiphon.wire import events
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.containers import MemoryLimit, NetworkPolicy
 from antiphon.wire.events import Event
-from antiphon.wire.hosted_items import ShellCallOutput
+from antiphon.wire.hosted_items import ShellCallOutput, type_of
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import ShellCall, Status
 
-Item = dict[str, Any]
 Output = dict[str, Any]
 
 # The type of the tool, and the kind of its function where the gateway runs it.
-TYPE = "shell"
+TYPE = CLIENT_SHELL.kind
 KIND = HOSTED_SHELL.kind
 
 ONLY_IN_TOOLS = f"in a container it counts only in `{TOOLS}`, not in an input item"
@@ -53,13 +57,13 @@ class NamedEnvironment(Struct, frozen=True, tag="container_reference"):
 
 
 Environment = AutoEnvironment | NamedEnvironment
-HOSTED: tuple[str, ...] = ("container_auto", "container_reference")
+IN_CONTAINERS: tuple[str, ...] = ("container_auto", "container_reference")
 
 
 def hosted_environment(tool: Tool, where: str) -> Environment | None:
     """None: the client runs it, or there is no such environment."""
     given = tool.get("environment") if tool.get("type") == TYPE else None
-    if not isinstance(given, dict) or given.get("type") not in HOSTED:
+    if not isinstance(given, dict) or given.get("type") not in IN_CONTAINERS:
         return None
     made: Environment = convert(given, Environment, f"{where}.environment")  # type: ignore[arg-type]
     return made
@@ -71,13 +75,17 @@ def offered_environment(tools: Iterable[Tool]) -> tuple[int, Environment] | None
     return next(((at, environment) for at, environment in found if environment is not None), None)
 
 
-class ShellDefinition:
-    """What the type `shell` means in a request: the client's shell, or the gateway's (`core.environment.GatewayTool`)."""
+class ShellDefinition(HostedDefinition):
+    """What the type `shell` means in a request: the client's shell, or the gateway's."""
 
     form: type[FunctionForm] = ShellForm
 
     def __init__(self, *, most_memory: str = "1g") -> None:
         self.most_memory = most_memory
+
+    @classmethod
+    def from_recorded(cls, recorded: Any) -> Self:
+        return cls(most_memory=msgspec.convert(recorded, str))
 
     def define(self, box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
         environment = hosted_environment(tool, where)
@@ -114,14 +122,9 @@ def data_to_result(data: ShellData) -> ToolResult:
     return ToolResult(msgspec.json.encode(data.outputs).decode(), data=data)
 
 
-def data_of(result: ToolResult) -> ShellData | None:
-    data = result.data
-    return data if data is None or isinstance(data, ShellData) else msgspec.convert(data, ShellData)
-
-
 def outputs_of(result: ToolResult) -> list[Output]:
     """A call that was not run has one, too: the error."""
-    if (data := data_of(result)) is not None:
+    if (data := data_of(result, ShellData)) is not None:
         return data.outputs
     return [{"stdout": "", "stderr": result.output, "outcome": {"type": "exit", "exit_code": 1}}]
 
@@ -148,8 +151,8 @@ class HostedShellForm(ShellForm):
         return self._call_id
 
 
-class HostedShell:
-    """The kind of its calls (`core.environment.GatewayTool`). No definition has it as its type."""
+class HostedShell(HostedDefinition):
+    """The kind of its calls. No definition has it as its type."""
 
     form: type[FunctionForm] = HostedShellForm
 
@@ -160,6 +163,7 @@ class HostedShell:
 class ShellOutputState:
     """The item with what the commands of a call printed. It is whole when it is opened."""
 
+    prefix = "sho"
     check: Check | None = None
     fast_path: FastPath | None = None
     # The model has written nothing of it.
@@ -208,6 +212,48 @@ class ShellOutputState:
         return self._item(self._outputs)
 
 
-def result_to_state(item_id: str, call_id: str, arguments: str, result: ToolResult) -> ShellOutputState:
+def result_to_state(new_id: Callable[[str], str], call_id: str, arguments: str, result: ToolResult) -> ShellOutputState:
     most = shell_action(msgspec.json.decode(arguments)).get("max_output_length")
-    return ShellOutputState(item_id, call_id, outputs_of(result), most)
+    return ShellOutputState(new_id(ShellOutputState.prefix), call_id, outputs_of(result), most)
+
+
+def files_of(result: ToolResult) -> ContainerFiles | None:
+    data = data_of(result, ShellData)
+    return None if data is None else ContainerFiles(data.container_id, data.files)
+
+
+# ---- its items in a conversation -------------------------------------------------------------------------------------
+
+# The members of an action that the API shows of every stored item, and clients may leave out.
+ACTION = {"timeout_ms": None, "max_output_length": None}
+
+
+def keep_shell_call(item: Item) -> None:
+    # Without a call_id it is a note for the engine, which shows all members.
+    if isinstance(item.get("action"), dict) and isinstance(item.get("call_id"), str):
+        item["action"] = action = {**item["action"]}
+        complete(action, ACTION)
+
+
+SHELL = HostedTool(
+    definitions={TYPE: ShellDefinition, KIND: HostedShell},
+    items=(
+        ItemType(
+            type_of(ShellCall),
+            call_as_function(CLIENT_SHELL, "action"),
+            prefix=ShellForm.prefix,
+            members={"status": "completed", "environment": None},
+            keep=keep_shell_call,
+        ),
+        ItemType(
+            type_of(ShellCallOutput),
+            output_as_result("output", order=ordered_outputs),
+            prefix=ShellOutputState.prefix,
+            members={"status": "completed", "max_output_length": None},
+        ),
+    ),
+    # Both run in the containers of the gateway.
+    recorded_with=CODE_INTERPRETER,
+    files=files_of,
+    follow=result_to_state,
+)

@@ -1,23 +1,30 @@
-"""The tool `web_search`, under its four names: its definition, and the functions that an engine sees of it."""
+"""The tool `web_search`, under its four names: its definition, the functions that an engine sees of it, its calls, its row."""
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
 from msgspec import Meta, Struct
 
-from antiphon.core.hosted.search_results import WebSearchData, data_of
+from antiphon.core.checks.work import digest_of
+from antiphon.core.hosted.hosted_tool import HostedDefinition, HostedTool, Record, data_of
+from antiphon.core.hosted.search_results import WebSearchData, numbered
+from antiphon.core.hosted.shown_results import CALL_FAILED, RESULT_NOT_SHOWN
 from antiphon.core.items.call_forms import SilentForm
+from antiphon.core.items.item_type import LONGEST_NOTE, Draft, ItemType, note_to_chat, to_json
 from antiphon.core.protocols.responses.read import convert
 from antiphon.core.toolbox.built_in import TEXT, parameters
 from antiphon.core.toolbox.definitions import leave_out
 from antiphon.core.toolbox.toolbox import Toolbox
-from antiphon.core.toolbox.tools import HOSTED_KINDS, TOOLS, ToolIdentity, ToolResult
+from antiphon.core.toolbox.tools import TOOLS, Tool, ToolIdentity, ToolResult
 from antiphon.wire import events
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.events import Event
-from antiphon.wire.hosted_items import HostedStatus, WebSearchCall
-from antiphon.wire.responses import Status
+from antiphon.wire.hosted_items import HostedStatus, WebSearchCall, type_of
+from antiphon.wire.input_items import Item
+from antiphon.wire.responses import Status, ToolUsage
+from antiphon.wire.tools import ALIASES
 
 # ---- The calls of `web_search`: what the model asked for as an action, the item, and its events ----------------------
 
@@ -100,7 +107,7 @@ class WebSearchForm(SilentForm):
     def item(self, status: Status) -> WebSearchCall:
         action = arguments_to_action(self._native.name, self.members)
         item = WebSearchCall(id=self._id, status=self._shown_status(status), action=action)
-        data = data_of(self._result, KIND) if self._result is not None else None
+        data = data_of(self._result, WebSearchData)
         if status != "in_progress" and self._result is not None:
             self._include(item, data or WebSearchData())
         return item
@@ -118,11 +125,10 @@ class WebSearchForm(SilentForm):
             item.results = [{"url": each.url, "title": each.title, "text": each.text} for each in data.results]
 
 
-Tool = dict[str, Any]
 ContextSize = Literal["low", "medium", "high"]
 
 # Every type of tool that means it.
-TYPES = tuple(name for name, kind in HOSTED_KINDS.items() if kind == KIND)
+TYPES = (KIND, *(name for name, kind in ALIASES.items() if kind == KIND))
 
 NO_CACHE = "its external_web_access is false, and the gateway has no cache of the web"
 ONLY_IN_TOOLS = f"it counts only in `{TOOLS}`, not in an input item"
@@ -190,13 +196,20 @@ def offered_tool(tools: Iterable[Tool]) -> WebSearchTool:
     return next((tool for tool in defined if tool.is_offered), WebSearchTool())
 
 
-class WebSearch:
-    """A type of tool that the gateway runs (`core.environment.GatewayTool`). `opens_pages`: it can read what it finds."""
+class WebSearch(HostedDefinition):
+    """`opens_pages`: it can read what it finds."""
 
     form = WebSearchForm
 
     def __init__(self, *, opens_pages: bool = True) -> None:
         self.opens_pages = opens_pages
+
+    def to_recorded(self) -> bool:
+        return self.opens_pages
+
+    @classmethod
+    def from_recorded(cls, recorded: Any) -> Self:
+        return cls(opens_pages=msgspec.convert(recorded, bool))
 
     def define(self, box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
         defined = convert(tool, WebSearchTool, where)
@@ -227,3 +240,55 @@ def _without_effect(tool: Tool, defined: WebSearchTool) -> Sequence[str]:
     if "image" in (defined.search_content_types or ()):
         notices.append(f"search_content_types of tool {tool['type']}: only text is searched")
     return notices
+
+
+# ---- its items in a conversation -------------------------------------------------------------------------------------
+
+SOURCES_ONLY = "(the results are not shown again, only their addresses)"
+
+
+def web_search_to_chat(draft: Draft, item: Item, where: str) -> None:
+    """The call as the model made it. What was found is long, and often no longer true: only the sources are shown again."""
+    action = item.get("action")
+    called = action_to_arguments(action) if isinstance(action, dict) else None
+    if called is None:
+        note_to_chat(draft, item, where)
+        return
+    name, arguments = called
+    # Not the item's id, which it may get only when it is stored: the prompt stays the same.
+    call_id = f"ws_{digest_of(to_json([name, arguments]).encode()).hex()[:16]}"
+    draft.call(call_id, ToolIdentity(KIND, name), to_json(arguments))
+    draft.output(call_id, [{"type": "text", "text": _item_to_words(item)}], where)
+
+
+def _item_to_words(item: Item) -> str:
+    if item.get("status") == "failed":
+        return CALL_FAILED
+    sources = item["action"].get("sources")
+    given = (each.get("url") for each in sources if isinstance(each, dict)) if isinstance(sources, list) else ()
+    urls = [url for url in given if isinstance(url, str)]
+    return "\n".join([SOURCES_ONLY, *urls])[:LONGEST_NOTE] if urls else RESULT_NOT_SHOWN
+
+
+def count_searches(usage: ToolUsage, native: ToolIdentity, result: ToolResult) -> None:
+    """Pages that were opened do not count. One call may have made several searches."""
+    if native.name == SEARCH:
+        data = data_of(result, WebSearchData)
+        usage.web_search.num_requests += 1 if data is None else data.searches
+
+
+WEB_SEARCH = HostedTool(
+    definitions=dict.fromkeys(TYPES, WebSearch),
+    items=(
+        ItemType(
+            type_of(WebSearchCall),
+            web_search_to_chat,
+            prefix=WebSearchForm.prefix,
+            members={"status": "completed"},
+            continues_answer=True,
+        ),
+    ),
+    record=Record(KIND),
+    number=partial(numbered, WebSearchData),
+    count=count_searches,
+)

@@ -1,7 +1,7 @@
 """How a call of each kind looks in the output: its item, and the events that its arguments become."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any, TypedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypedDict
 
 import msgspec
 from msgspec import UNSET
@@ -50,6 +50,10 @@ class FunctionForm:
     opens_whole = False
     # The gateway runs the tool, and the arguments are emitted as they come all the same.
     opens_early = False
+    # The gateway runs the tool: what the arguments must follow, if models may write them in more ways than the function says;
+    # and whether they are checked at all.
+    accepts: ClassVar[Mapping[str, Any] | None] = None
+    is_checked: ClassVar[bool] = True
 
     def __init__(self, native: ToolIdentity, item_id: str, call_id: str, output_index: int, style: EventStyle) -> None:
         self._native = native

@@ -8,11 +8,11 @@ What is left out keeps its place in the list, so that errors and notices name th
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from msgspec import Struct
 
-from antiphon.core.prompt.input_items import item_kind
+from antiphon.core.items.item_type import item_kind
+from antiphon.core.prompt.item_types import NEED_A_CALL
 from antiphon.core.prompt.stored_form import items_to_stored_form
 from antiphon.core.prompt.truncation import (
     SizeOf,
@@ -23,18 +23,13 @@ from antiphon.core.prompt.truncation import (
 from antiphon.core.protocols.responses.references import stands_for
 from antiphon.errors import InvalidRequest
 from antiphon.sealing import CompactedText, KeptItems, text_to_compacted
-
-Item = dict[str, Any]
+from antiphon.wire.input_items import WITH_TOOLS, Item
 
 COMPACTIONS = frozenset({"compaction", "context_compaction"})
 TRIGGER = "compaction_trigger"
 # The types of items that change which others the prompt is made of.
 CHANGE_THE_WINDOW = (*COMPACTIONS, TRIGGER)
 INSTRUCTIONS = frozenset({"system", "developer"})
-# Items that offer tools, which are offered whether the item is shown or not.
-TOOL_ITEMS = frozenset({"additional_tools", "tool_search_output"})
-# Outputs that are rejected without their call. The converters of the others make notes of them.
-NEED_A_CALL = frozenset({"function_call_output", "custom_tool_call_output"})
 
 ORPHAN = "{where}: the call of this output was compacted, so the output was sent as a note"
 MISPLACED = "A compaction_trigger must be the last item of `input`."
@@ -156,7 +151,7 @@ def _note(output: Item) -> Item | None:
 
 def _left_out(item: Item) -> Item:
     """An item that makes no message. It offers the tools that the item has offered."""
-    return {"type": "additional_tools", "tools": item.get("tools") if item_kind(item) in TOOL_ITEMS else []}
+    return {"type": "additional_tools", "tools": item.get("tools") if item_kind(item) in WITH_TOOLS else []}
 
 
 def _role(item: Item) -> str:

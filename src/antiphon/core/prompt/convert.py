@@ -1,6 +1,6 @@
 """Responses request → chat request. A pure function of the request, and of what is known of its model, tools and documents."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -39,8 +39,10 @@ from antiphon.core.toolbox.easier_tools.adaptations import offer_easier_tools
 from antiphon.core.toolbox.mcp_servers import KnownLists
 from antiphon.core.toolbox.request_tools import tools_to_box
 from antiphon.core.toolbox.requirements import (
+    NOTHING_HOSTED,
     Checks,
     Definition,
+    HostedCalls,
     Requirements,
     offer_to_requirements,
     wants_json,
@@ -81,7 +83,7 @@ class ToolInputs(Struct, frozen=True):
 
     definitions: Mapping[str, Define] = field(default_factory=lambda: DEFINITIONS)
     # The kinds of tool that the gateway runs.
-    hosted_kinds: Collection[str] = ()
+    hosted_kinds: Mapping[str, HostedCalls] = NOTHING_HOSTED
     # Tools that the operator adds.
     attached: Sequence[Tool] = ()
     # What is known of the tools of MCP servers.

@@ -29,8 +29,8 @@ from antiphon.core.prompt.turns import (
 from antiphon.core.toolbox.tools import AsCalled, ToolIdentity
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.chat import ChatMessage
+from antiphon.wire.input_items import Item
 
-Item = dict[str, Any]
 Part = dict[str, Any]
 
 SAID_AGAIN = "a text of the assistant was sent again before the output of its calls: it counts once"

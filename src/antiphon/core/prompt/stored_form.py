@@ -1,94 +1,31 @@
-"""Input items as they are stored and shown, and the check that lets them in."""
+"""Input items as they are stored and shown, the check that lets them in, and what a model read of its calls.
 
-from collections.abc import Callable, Mapping, Sequence
+A stored item of some calls has one member more, with the text that the model read. It is cut off wherever the item is shown. An
+item that a client sends back gets it from the stored one. See `core.hosted.shown_results`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+from msgspec import Struct, structs
+
+from antiphon.core.hosted.shown_results import ShownResult
+from antiphon.core.items.item_type import SHOWN_RESULT, ReadMembers, item_kind
 from antiphon.core.prompt.documents import Documents
 from antiphon.core.prompt.input_items import (
-    item_kind,
     items_to_draft,
     needs_its_call,
     tools_in_items,
 )
+from antiphon.core.prompt.item_types import ITEM_TYPES, UNKNOWN
 from antiphon.core.protocols.responses.references import is_reference
-from antiphon.core.toolbox.mcp_servers import tools_without_secrets
 from antiphon.core.toolbox.request_tools import tools_to_box
 from antiphon.core.toolbox.tools import plain_call
 from antiphon.errors import InvalidRequest
-from antiphon.partial_json import arguments_to_text
-
-Item = dict[str, Any]
-Part = dict[str, Any]
-
-# Item type → the prefix of its ids.
-PREFIXES = {
-    "message": "msg",
-    "reasoning": "rs",
-    "function_call": "fc",
-    "function_call_output": "fco",
-    "custom_tool_call": "ctc",
-    "custom_tool_call_output": "ctco",
-    "tool_search_call": "tsc",
-    "tool_search_output": "tso",
-    "local_shell_call": "lsh",
-    "local_shell_call_output": "lsho",
-    "shell_call": "sh",
-    "shell_call_output": "sho",
-    "apply_patch_call": "apc",
-    "apply_patch_call_output": "apco",
-    "web_search_call": "ws",
-    "file_search_call": "fs",
-    "code_interpreter_call": "ci",
-    "image_generation_call": "ig",
-    "computer_call": "cu",
-    "computer_call_output": "cuo",
-    "mcp_call": "mcp",
-    "mcp_list_tools": "mcpl",
-    "mcp_approval_request": "mcpr",
-    "mcp_approval_response": "mcpa",
-    "compaction": "cmp",
-}
-EXECUTION = {"execution": "client"}
-# Item type → the members that the API shows of every stored item, and clients may leave out: a member that is missing or null
-# gets this value. They must not change what an engine is sent: a history is the same prompt before and after it was stored.
-MEMBERS: dict[str, Mapping[str, Any]] = {
-    "message": {"status": "completed"},
-    "reasoning": {"summary": []},
-    "function_call": {"status": "completed"},
-    "function_call_output": {"output": "", "status": "completed"},
-    "custom_tool_call": {"input": "", "status": "completed"},
-    "custom_tool_call_output": {"output": "", "status": "completed"},
-    "tool_search_call": {"arguments": {}, "status": "completed"} | EXECUTION,
-    "tool_search_output": {"status": "completed"} | EXECUTION,
-    "additional_tools": {"role": "developer", "tools": []},
-    "local_shell_call": {"status": "completed"},
-    "shell_call": {"status": "completed", "environment": None},
-    "shell_call_output": {"status": "completed", "max_output_length": None},
-    "apply_patch_call": {"status": "completed"},
-    "web_search_call": {"status": "completed"},
-    "file_search_call": {"queries": [], "status": "completed"},
-    "code_interpreter_call": {"container_id": "", "status": "completed"},
-    "image_generation_call": {"status": "completed"},
-    "computer_call": {"pending_safety_checks": [], "status": "completed"},
-    "computer_call_output": {"status": "completed"},
-    "program_output": {"status": "completed"},
-    "compaction": {"encrypted_content": ""},
-}
-NO_MEMBERS: Mapping[str, Any] = {}
-# The same for the action of a shell_call.
-SHELL_ACTION = {"timeout_ms": None, "max_output_length": None}
-# Item type → why it cannot be stored by itself.
-ONLY_IN_REQUESTS = {
-    "item_reference": "is an item_reference. Only a request may refer to items: add the item itself.",
-    "compaction_trigger": "is a compaction_trigger. Only a request may ask for a compaction: send it in `input`.",
-}
-PLAIN_TEXT = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
-# Part type → the same for the parts of a content.
-PART_MEMBERS: dict[str, Mapping[str, Any]] = {
-    "output_text": {"annotations": [], "logprobs": []},
-    "input_image": {"detail": "auto"},
-}
-
+from antiphon.wire.hosted_items import type_of
+from antiphon.wire.input_items import Item
+from antiphon.wire.responses import OutputItem
 
 # ---- on entry --------------------------------------------------------------------------------------------------------
 
@@ -101,7 +38,7 @@ def check_items(
     about them."""
     for at, item in enumerate(items):
         kind = "item_reference" if is_reference(item) else item_kind(item)
-        if (reason := ONLY_IN_REQUESTS.get(kind or "")) is not None:
+        if reason := ITEM_TYPES.get(kind or "", UNKNOWN).only_in_requests:
             raise InvalidRequest(f"`{where}[{at}]` {reason}", param=f"{where}[{at}].type", code="invalid_value")
     together = [*before, *items]
     tools_to_box((), tools_in_items(together, earlier=len(before), own=where))
@@ -128,95 +65,70 @@ def _to_stored_form(item: Item, new_id: Callable[[str], str]) -> Item:
     kind = item.get("type")
     if not isinstance(kind, str) or not kind:
         kind = item_kind(item) or "unknown"
+    row = ITEM_TYPES.get(kind, UNKNOWN)
     # The two come first, whatever the item has; their values follow.
     kept: Item = {"id": None, "type": None, **item}
     kept["type"] = kind
     if not isinstance(id := kept["id"], str) or not id:
-        kept["id"] = new_id(PREFIXES.get(kind, "item"))
-    if (keep := CONTENTS.get(kind)) is not None:
-        keep(kept)
-    # As `_complete()` does, which would be a call more for every item.
-    for name, default in MEMBERS.get(kind, NO_MEMBERS).items():
+        kept["id"] = new_id(row.prefix)
+    if row.keep is not None:
+        row.keep(kept)
+    # As `complete()` does, which would be a call more for every item.
+    for name, default in row.members.items():
         if kept.get(name) is None:
             kept[name] = default
     return kept
 
 
-def _complete(value: Item, members: Mapping[str, Any]) -> None:
-    for name, default in members.items():
-        if value.get(name) is None:
-            value[name] = default
+# ---- what a model read of its calls ----------------------------------------------------------------------------------
 
 
-# Each replaces members of a shallow copy of the item. None of them raises: an item that was not read, because a compaction
-# replaces it, is stored, too.
+def _stored_item(item: type[Struct]) -> type[Any]:
+    """The item, with one member more."""
+    members: list[Any] = [(SHOWN_RESULT, ShownResult)]
+    return msgspec.defstruct(f"Stored{item.__name__}", members, bases=(item,), tag=type_of(item), kw_only=True)
 
 
-def _keep_message(item: Item) -> None:
-    text_type = "output_text" if item.get("role") == "assistant" else "input_text"
-    content = item.get("content")
-    parts = [{"type": text_type, "text": content}] if isinstance(content, str) else content
-    item["content"] = _to_parts(parts, text_type)
+# By the types of the items.
+READ: Mapping[str, ReadMembers] = {row.type: row.read for row in ITEM_TYPES.values() if row.read is not None}
+# Output item → the same as it is stored.
+STORED: Mapping[type[Any], type[Any]] = {read.item: _stored_item(read.item) for read in READ.values()}
+# A tuple: items come here before anybody has checked them, and a type may be anything.
+_WITH_RESULT = tuple(READ)
 
 
-def _keep_reasoning(item: Item) -> None:
-    content = item.get("content")
-    if content is None:
-        item.pop("content", None)
-    elif isinstance(content, str):
-        item["content"] = [{"type": "reasoning_text", "text": content}]
-    else:
-        item["content"] = _to_parts(content, "reasoning_text")
-    item["summary"] = _to_parts(item.get("summary"), "summary_text")
+def output_to_stored(output: Iterable[OutputItem], shown: Mapping[str, ShownResult]) -> list[OutputItem]:
+    """The items of a response as they are stored. `shown`: by the ids of the items."""
+    return [_to_stored(item, shown.get(item.id)) for item in output]
 
 
-def _keep_call(item: Item) -> None:
-    if not isinstance(given := item.get("arguments"), str):
-        item["arguments"] = arguments_to_text(given)
+def _to_stored(item: OutputItem, shown: ShownResult | None) -> OutputItem:
+    stored = STORED.get(type(item))
+    if stored is None or shown is None:
+        return item
+    made: OutputItem = stored(**structs.asdict(item), **{SHOWN_RESULT: shown})
+    return made
 
 
-def _keep_shell_call(item: Item) -> None:
-    # Without a call_id it is a note for the engine, which shows all members.
-    if isinstance(item.get("action"), dict) and isinstance(item.get("call_id"), str):
-        item["action"] = action = {**item["action"]}
-        _complete(action, SHELL_ACTION)
+def ids_without_results(items: Iterable[Item]) -> list[str]:
+    """Of calls whose stored items may have what the model read, each once."""
+    if not (calls := [item for item in items if item.get("type") in _WITH_RESULT]):
+        return []
+    ids = (item.get("id") for item in calls if SHOWN_RESULT not in item)
+    return list(dict.fromkeys(id for id in ids if isinstance(id, str) and id))
 
 
-def _keep_output(item: Item) -> None:
-    output = item.get("output")
-    if not isinstance(output, str):
-        item["output"] = _to_parts([output] if isinstance(output, dict) else output, "input_text")
+def with_results(items: Sequence[Item], found: Mapping[str, Item]) -> list[Item]:
+    """`found`: stored items by their ids."""
+    return [_with_result(item, found) for item in items]
 
 
-def _keep_tools(item: Item) -> None:
-    item["tools"] = tools_without_secrets(item.get("tools"))
-
-
-CONTENTS: dict[str, Callable[[Item], None]] = {
-    "message": _keep_message,
-    "reasoning": _keep_reasoning,
-    "function_call": _keep_call,
-    "function_call_output": _keep_output,
-    "custom_tool_call_output": _keep_output,
-    "shell_call": _keep_shell_call,
-    "mcp_call": _keep_call,
-    "mcp_approval_request": _keep_call,
-    "additional_tools": _keep_tools,
-    "tool_search_output": _keep_tools,
-}
-
-
-def _to_parts(content: Any, text_type: str) -> Any:
-    """`text_type`: the type that text has in this place."""
-    if not isinstance(content, list):
-        return content
-    return [_part_to_stored_form(part, text_type) if isinstance(part, dict) else part for part in content]
-
-
-def _part_to_stored_form(part: Part, text_type: str) -> Part:
-    kind = part.get("type")
-    kind = text_type if kind in PLAIN_TEXT else kind
-    kept = {**part, "type": kind}
-    if isinstance(kind, str) and (members := PART_MEMBERS.get(kind)) is not None:
-        _complete(kept, members)
-    return kept
+def _with_result(item: Item, found: Mapping[str, Item]) -> Item:
+    id = item.get("id")
+    if item.get("type") not in _WITH_RESULT or not isinstance(id, str) or SHOWN_RESULT in item:
+        return item
+    stored = found.get(id, {})
+    _, written, included = READ[item["type"]]
+    is_same = stored.get("type") == item["type"] and stored.get(written) == item.get(written)
+    is_same = is_same and (not item.get(included) or item[included] == stored.get(included))
+    return {**item, SHOWN_RESULT: stored[SHOWN_RESULT]} if is_same and SHOWN_RESULT in stored else item

@@ -3,11 +3,11 @@
 import itertools
 import re
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
 from antiphon.wire.chat import ChatRequest
+from antiphon.wire.input_items import Item
 
 # ---- How many tokens a prompt has, roughly: by the length of its text ------------------------------------------------
 
@@ -33,8 +33,6 @@ def prompt_text(chat: ChatRequest) -> str:
         texts += [tool.function.name, tool.function.description or "", str(tool.function.parameters)]
     return "\n".join(texts)
 
-
-Item = dict[str, Any]
 
 # Most engines say how many tokens the prompt has, and how many are allowed.
 _TOKENS = re.compile(r"(\d+)\s*(?:prompt |input )?tokens", re.IGNORECASE)

@@ -15,19 +15,7 @@ from antiphon import errors
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.events.event_style import REASONING_EVENTS
 from antiphon.core.exchange.environment import Environment, GatewayTool
-from antiphon.core.hosted.code_interpreter import KIND as CODE_INTERPRETER
-from antiphon.core.hosted.code_interpreter import CodeInterpreter
-from antiphon.core.hosted.file_search import KIND as FILE_SEARCH
-from antiphon.core.hosted.file_search import FileSearch
-from antiphon.core.hosted.image_generation import KIND as IMAGE_GENERATION
-from antiphon.core.hosted.image_generation import ImageGeneration
-from antiphon.core.hosted.mcp.tools import McpTools
-from antiphon.core.hosted.shell import KIND as HOSTED_SHELL
-from antiphon.core.hosted.shell import TYPE as SHELL
-from antiphon.core.hosted.shell import HostedShell, ShellDefinition
-from antiphon.core.hosted.web_search import KIND as WEB_SEARCH
-from antiphon.core.hosted.web_search import TYPES as WEB_SEARCH_TYPES
-from antiphon.core.hosted.web_search import WebSearch
+from antiphon.core.hosted.rows import BY_KIND, HOSTED
 from antiphon.core.knowledge.help import HelpSetting
 from antiphon.core.knowledge.knowledge import KnownFacts
 from antiphon.core.recording.environment_values import EnvironmentValues
@@ -63,7 +51,7 @@ class RecordedError(Struct, frozen=True, omit_defaults=True):
 
 
 class RecordedSettings(Struct, frozen=True):
-    """Those of the gateway that the exchange depends on."""
+    """Those of the gateway that the exchange depends on, beside its tools."""
 
     check_grammars: bool = True
     help: HelpSetting = "auto"
@@ -71,16 +59,6 @@ class RecordedSettings(Struct, frozen=True):
     always_summary: bool = False
     most_rounds: int = 10
     seals: bool = True
-    # The labels of the operator's MCP servers; None: there were no MCP tools.
-    mcp: list[str] | None = None
-    # Whether web_search opened pages; None: it was not run here.
-    web_search: bool | None = None
-    # Whether an MCP server searched for file_search; None: it was not run here.
-    file_search: bool | None = None
-    # The memory that code_interpreter gave to a container; None: it was not run here.
-    code_interpreter: str | None = None
-    # Whether image_generation was run here.
-    image_generation: bool = False
 
 
 class RecordingFile(Struct, frozen=True):
@@ -90,7 +68,8 @@ class RecordingFile(Struct, frozen=True):
     body: str
     set_later: dict[str, Any]
     engines: list[KnownFacts]
-    settings: RecordedSettings
+    # The members of `RecordedSettings`, and one for each tool that was or was not run: see `core.hosted.hosted_tool.Record`.
+    settings: dict[str, Any]
     history: list[dict[str, Any]]
     options: Options
     drawn: EnvironmentValues
@@ -117,7 +96,7 @@ def recording_to_file(recording: Recording, version: str) -> bytes:
         (recording.request or recording.body).decode("utf-8", "replace"),
         recording.set_later,
         list(recording.engines),
-        RecordedSettings() if environment is None else _to_settings(environment, seals=recording.seals),
+        _to_settings(environment, seals=recording.seals),
         msgspec.json.decode(recording.history),
         recording.options._replace(notices=list(recording.options.notices), attached=list(recording.options.attached)),
         recording.environment_values,
@@ -138,13 +117,14 @@ def file_to_recording(data: bytes, tools: Mapping[str, GatewayTool] = NO_TOOLS) 
         if version != VERSION:
             raise NotARecording(f"the file has version {version!r} of recordings; this version of Antiphon reads {VERSION}")
         file = msgspec.convert(head, RecordingFile)
+        settings = msgspec.convert(file.settings, RecordedSettings)
         return Recording(
             body=file.body.encode(),
             now=lambda: 0.0,
             set_later=file.set_later,
             engines=file.engines,
-            environment=_to_environment(file.settings, tools),
-            seals=file.settings.seals,
+            environment=_to_environment(settings, {**_to_tools(file.settings), **tools}),
+            seals=settings.seals,
             history=msgspec.json.encode(file.history),
             options=file.options,
             environment_values=file.drawn,
@@ -158,35 +138,44 @@ def file_to_recording(data: bytes, tools: Mapping[str, GatewayTool] = NO_TOOLS) 
         raise NotARecording(f"the file is damaged: {wrong}") from None
 
 
-def _to_settings(environment: Environment, *, seals: bool) -> RecordedSettings:
+def _to_settings(environment: Environment | None, *, seals: bool) -> dict[str, Any]:
+    if environment is None:
+        return {**structs.asdict(RecordedSettings()), **_to_members(NO_TOOLS)}
     names = {events: name for name, events in REASONING_EVENTS.items()}
-    return RecordedSettings(
+    settings = RecordedSettings(
         environment.check_grammars,
         environment.help,
         names[environment.reasoning_events],
         environment.always_summary,
         environment.most_rounds,
         seals,
-        sorted(mcp.labels) if isinstance(mcp := environment.tools.get("mcp"), McpTools) else None,
-        search.opens_pages if isinstance(search := environment.tools.get(WEB_SEARCH), WebSearch) else None,
-        files.by_mcp if isinstance(files := environment.tools.get(FILE_SEARCH), FileSearch) else None,
-        code.most_memory if isinstance(code := environment.tools.get(CODE_INTERPRETER), CodeInterpreter) else None,
-        isinstance(environment.tools.get(IMAGE_GENERATION), ImageGeneration),
     )
+    return {**structs.asdict(settings), **_to_members(environment.tools)}
+
+
+def _to_members(tools: Mapping[str, GatewayTool]) -> dict[str, Any]:
+    members: dict[str, Any] = {}
+    for row in HOSTED:
+        if (record := row.record) is not None:
+            tool: Any = tools.get(record.member)
+            # An extension may have put another in its place.
+            is_known = isinstance(tool, row.definitions[record.member])
+            members[record.member] = tool.to_recorded() if is_known else record.absent
+    return members
+
+
+def _to_tools(settings: Mapping[str, Any]) -> dict[str, GatewayTool]:
+    """The definitions of the tools that were run."""
+    tools: dict[str, GatewayTool] = {}
+    for row in HOSTED:
+        record = row.record if row.recorded_with is None else BY_KIND[row.recorded_with].record
+        if record is None or (recorded := settings.get(record.member, record.absent)) is record.absent:
+            continue
+        tools |= {kind: definition.from_recorded(recorded) for kind, definition in row.definitions.items()}
+    return tools
 
 
 def _to_environment(settings: RecordedSettings, tools: Mapping[str, GatewayTool]) -> Environment:
-    built_in: dict[str, GatewayTool] = {} if settings.mcp is None else {"mcp": McpTools(settings.mcp)}
-    if settings.web_search is not None:
-        built_in |= dict.fromkeys(WEB_SEARCH_TYPES, WebSearch(opens_pages=settings.web_search))
-    if settings.file_search is not None:
-        built_in[FILE_SEARCH] = FileSearch(by_mcp=settings.file_search)
-    if settings.code_interpreter is not None:
-        memory = settings.code_interpreter
-        built_in[CODE_INTERPRETER] = CodeInterpreter(most_memory=memory)
-        built_in |= {SHELL: ShellDefinition(most_memory=memory), HOSTED_SHELL: HostedShell()}
-    if settings.image_generation:
-        built_in[IMAGE_GENERATION] = ImageGeneration()
     return Environment(
         new_id=lambda prefix: prefix,
         now=lambda: 0.0,
@@ -195,7 +184,7 @@ def _to_environment(settings: RecordedSettings, tools: Mapping[str, GatewayTool]
         reasoning_events=REASONING_EVENTS[settings.reasoning_events],
         always_summary=settings.always_summary,
         most_rounds=settings.most_rounds,
-        tools={**built_in, **tools},
+        tools=tools,
     )
 
 

@@ -17,7 +17,7 @@ from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.core.exchange.environment import Environment
 from antiphon.core.exchange.exchange import Exchange
-from antiphon.core.hosted.mcp.tools import McpTools
+from antiphon.core.hosted.mcp.tools import MCP, McpTools
 from antiphon.core.knowledge.knowledge import EngineKnowledge, KnownFacts
 from antiphon.core.prompt.documents import outcome_without_images, without_images
 from antiphon.core.recording.environment_values import OVERHEAD, EnvironmentValues, recording_environment
@@ -26,6 +26,7 @@ from antiphon.core.toolbox.mcp_servers import Listing, body_without_secrets, has
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import ApiError
 from antiphon.sealing import NO_SEALER
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import CreateResponse, Usage
 
 # ---- The pieces of an engine's answers, as they came -----------------------------------------------------------------
@@ -125,8 +126,6 @@ def _shared_start(one: bytes, other: bytes) -> bytes:
             most = tried - 1
     return one[:known]
 
-
-Item = dict[str, Any]
 
 # The call of an exchange's method, or of its compaction's: when, its name, its arguments, and after how many pieces.
 Call = tuple[float, str, Any, int]
@@ -255,9 +254,9 @@ class Recording(Struct):
 
 def _as_recorded(environment: Environment | None) -> Environment | None:
     """The operator's servers may change while the gateway runs; what was recorded may not."""
-    if environment is None or not isinstance(mcp := environment.tools.get("mcp"), McpTools):
+    if environment is None or not isinstance(mcp := environment.tools.get(MCP), McpTools):
         return environment
-    return environment.with_tool("mcp", mcp.as_recorded())
+    return environment.with_tool(MCP, mcp.as_recorded())
 
 
 def _without_secrets_or_images(data: bytes) -> bytes:

@@ -49,29 +49,12 @@ APPLY_PATCH_PARAMETERS = {
     "anyOf": [_operation(*WRITES, diff=TEXT), _operation(*DELETES)],
 }
 
-FILE_SEARCH = "Searches the user's files, and returns numbered passages of them."
-QUERIES = {"type": "array", "items": TEXT, "minItems": 1}
-FILE_SEARCH_PARAMETERS = parameters(
-    {
-        "queries": {
-            **QUERIES,
-            "description": "What to look for, in a few words or as a question. Several, if one is not enough.",
-        }
-    },
-    "queries",
-)
-
-# Kinds of tool whose arguments mean something however they are written.
-UNCHECKED = frozenset({"code_interpreter"})
 # Kind of tool → what its calls must follow. A model may write a command as one line for a shell, and a patch like the item of
 # the API, with the operation in a member of its own.
 CALLS: dict[str, Parameters] = {
     # OpenAI's models write the names of tools and namespaces in `paths`.
     "server_tool_search": {
         "anyOf": [SERVER_SEARCH_PARAMETERS, parameters({"paths": {"type": "array", "items": TEXT, "minItems": 1}}, "paths")]
-    },
-    "file_search": {
-        "anyOf": [parameters({name: {"anyOf": [QUERIES, TEXT]}}, name) for name in ("queries", "query")],
     },
     "local_shell": parameters({"command": {"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1}]}}, "command"),
     "shell": SHELL_PARAMETERS,

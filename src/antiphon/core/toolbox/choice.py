@@ -15,9 +15,10 @@ from antiphon.core.toolbox.deferred import DeferredTool
 from antiphon.core.toolbox.definitions import DEFINITIONS, INNER, Define
 from antiphon.core.toolbox.response_tools import flat
 from antiphon.core.toolbox.toolbox import Toolbox
-from antiphon.core.toolbox.tools import CLIENT_SEARCH, HOSTED_KINDS, RUN_HERE, SERVER_SEARCH, ToolIdentity
+from antiphon.core.toolbox.tools import CLIENT_SEARCH, RUN_HERE, SERVER_SEARCH, ToolIdentity
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.chat import ChatFunction, ChatTool
+from antiphon.wire.tools import ALIASES
 
 Choice = dict[str, Any]
 K = TypeVar("K")
@@ -304,7 +305,7 @@ def _checked(entry: Choice, where: str) -> Choice:
 def _meant(choice: Choice) -> ToolIdentity:
     """The tool that a choice names, as it would be known if it is offered."""
     given = flat({"type": "function", **choice})
-    kind: str = HOSTED_KINDS.get(given["type"]) or given["type"]
+    kind: str = ALIASES.get(given["type"]) or given["type"]
     name = given.get("server_label") or given.get("name") or kind
     namespace = given.get("namespace")
     return ToolIdentity(kind, str(name), None if namespace is None else str(namespace))

@@ -22,7 +22,6 @@ from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.core.toolbox.tools import (
     CLIENT_SEARCH,
     CLIENT_SHELL,
-    HOSTED_KINDS,
     ILLEGAL_IN_NAMES,
     SERVER_SEARCH,
     TOOLS,
@@ -31,6 +30,7 @@ from antiphon.core.toolbox.tools import (
 )
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatFunction
+from antiphon.wire.tools import ALIASES
 
 LONGEST_GIVEN_NAME = 128
 
@@ -188,7 +188,7 @@ def built_in(kind: str, description: str, parameters: dict[str, Any]) -> Callabl
 def leave_out(box: Toolbox, tool: Tool, where: str, namespace: str | None = None, *, why: str = "it does not run here") -> None:
     name = flat(tool).get("name") or tool.get("server_label")
     place = f" in namespace {namespace}" if namespace else ""
-    kind: str = HOSTED_KINDS.get(tool["type"]) or tool["type"]
+    kind: str = ALIASES.get(tool["type"]) or tool["type"]
     box.left_out.add(ToolIdentity(kind, str(name or kind), namespace))
     box.notices.append(f"tool {tool['type']}{f' {name}' if name else ''}{place} was left out: {why}")
 

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct, field
 
-from antiphon.core.protocols.responses.limits import WITH_TOOLS
 from antiphon.errors import UNREADABLE
 from antiphon.wire.hosted_items import McpTool
+from antiphon.wire.input_items import WITH_TOOLS
 from antiphon.wire.responses import CreateResponse
 
 

@@ -1,7 +1,7 @@
 """What a request requires of an answer: which tools it may call and which it must, and the checks that its texts must pass."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -10,7 +10,7 @@ from antiphon.core.checks.schema_support import ANY_OBJECT, Schema, is_enforced
 from antiphon.core.checks.work import CheckWork, Flaw, Grammar, GrammarWork, SchemaWork
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.protocols.responses.item_paths import is_stored
-from antiphon.core.toolbox.built_in import CALLS, UNCHECKED
+from antiphon.core.toolbox.built_in import CALLS
 from antiphon.core.toolbox.choice import Offer
 from antiphon.core.toolbox.toolbox import NO_TOOLS, Toolbox
 from antiphon.partial_json import is_json_object, missing_end
@@ -166,6 +166,17 @@ class Checks:
         return self._flaw_of(definition.definition) is None
 
 
+class HostedCalls(Protocol):
+    """The form of calls of a tool that the gateway runs, as far as their arguments are concerned: what they must follow, unless
+    the function says it, and whether they are checked at all."""
+
+    accepts: Mapping[str, Any] | None
+    is_checked: bool
+
+
+NOTHING_HOSTED: Mapping[str, HostedCalls] = {}
+
+
 def offer_to_requirements(
     request: CreateResponse,
     offer: Offer,
@@ -175,7 +186,7 @@ def offer_to_requirements(
     *,
     compacts: bool,
     check_grammars: bool,
-    hosted_kinds: Collection[str] = (),
+    hosted_kinds: Mapping[str, HostedCalls] = NOTHING_HOSTED,
 ) -> Requirements:
     """`hosted_kinds`: the kinds of tool that the gateway runs."""
     hosted: Sequence[str] = ()
@@ -183,7 +194,7 @@ def offer_to_requirements(
     if box is not NO_TOOLS:
         hosted = [name for name, identity in box.offered.identities.items() if identity.kind in hosted_kinds]
         _check_calls(offer, box, dialect, checks)
-        _check_hosted(hosted, offer, box, dialect, checks)
+        _check_hosted(hosted, hosted_kinds, offer, box, dialect, checks)
         _check_inputs(box, checks, check_grammars=check_grammars)
         # A call by the own name of a tool is one of its functions by another name: perhaps of one that may not be called.
         judged_whole = frozenset(box.replaced_names(offer.withheld)) if offer.withheld else NO_NAMES
@@ -236,16 +247,24 @@ def _check_deferred(box: Toolbox, checks: Checks) -> None:
             checks.readable(Definition(schema, f"{tool.where}.parameters", True))
 
 
-def _check_hosted(names: Collection[str], offer: Offer, box: Toolbox, dialect: Dialect, checks: Checks) -> None:
+def _check_hosted(
+    names: Collection[str],
+    kinds: Mapping[str, HostedCalls],
+    offer: Offer,
+    box: Toolbox,
+    dialect: Dialect,
+    checks: Checks,
+) -> None:
     """The arguments of a tool that the gateway runs follow its schema, by the engine or by a check. The client is not asked
     whether the schema can be read: a call that cannot be checked is run."""
     constrained = offer.constrained or (dialect.constrains_calls and not offer.in_words)
     for name in names:
         schema = box.offered.functions[name].function.parameters or ANY_OBJECT if name in box.offered.functions else ANY_OBJECT
         checks.calls.pop(name, None)
-        if box.offered.identities[name].kind not in UNCHECKED and not (constrained and is_enforced(schema)):
+        kind = box.offered.identities[name].kind
+        if kinds[kind].is_checked and not (constrained and is_enforced(schema)):
             # A model may write them in other ways than the function says.
-            accepted = CALLS.get(box.offered.identities[name].kind, schema)
+            accepted = kinds[kind].accepts or CALLS.get(kind, schema)
             checks.calls[name] = HostedCheck(msgspec.json.encode(accepted))
 
 

@@ -4,24 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from antiphon.core.toolbox.mcp_servers import without_secrets
+from antiphon.wire.tools import DEFAULTS
 
 Tool = dict[str, Any]
 
 # What a client sends for other servers. It is not shown to those who read the response.
 SECRETS = frozenset({"authorization", "domain_secrets"})
-LOCATION = {"type": "approximate", "city": None, "country": None, "region": None, "timezone": None}
-
-FILE_SEARCH_DEFAULTS = {"filters": None, "max_num_results": 20}
-RANKING = {"ranker": "auto", "score_threshold": 0}
-IMAGE_DEFAULTS = {
-    "background": "auto",
-    "moderation": "auto",
-    "output_compression": 100,
-    "output_format": "png",
-    "quality": "auto",
-    "size": "auto",
-}
-MCP_DEFAULTS = {"allowed_tools": None, "require_approval": "always"}
 
 
 def tool_to_response(tool: Tool) -> Tool:
@@ -52,32 +40,20 @@ def _inner(tool: Tool) -> Tool:
 
 
 def _mcp(tool: Tool) -> Tool:
-    """With the defaults of what was not given. A URL ends after its origin: paths and queries have keys in them."""
-    return {**MCP_DEFAULTS, **_given(_as_given(without_secrets(tool))), "headers": None}
+    """A URL ends after its origin: paths and queries have keys in them."""
+    return {**_with_defaults(_as_given(without_secrets(tool))), "headers": None}
 
 
-def _web_search(tool: Tool) -> Tool:
-    return {"filters": None, **_web_search_preview(tool)}
+def _with_defaults(tool: Tool) -> Tool:
+    """A value that should be an object and is none has been refused, or belongs to a tool that was left out."""
+    given, defaults = _given(tool), DEFAULTS[tool["type"]]
+    plain = {name: value for name, value in defaults.items() if not isinstance(value, dict)}
+    objects = {name: _object(given.get(name), value) for name, value in defaults.items() if isinstance(value, dict)}
+    return {**plain, **given, **objects}
 
 
-def _web_search_preview(tool: Tool) -> Tool:
-    """A location that is no object has been refused, or belongs to a tool that was left out."""
-    given = _given(tool)
-    location = given.get("user_location")
-    location = LOCATION | _given(location) if isinstance(location, dict) else LOCATION
-    return {"search_context_size": "medium", **given, "user_location": location}
-
-
-def _file_search(tool: Tool) -> Tool:
-    """Options that are no object have been refused, or belong to a tool that was left out."""
-    given = _given(tool)
-    options = given.get("ranking_options")
-    ranking = RANKING | _given(options) if isinstance(options, dict) else RANKING
-    return {**FILE_SEARCH_DEFAULTS, **given, "ranking_options": ranking}
-
-
-def _image_generation(tool: Tool) -> Tool:
-    return {**IMAGE_DEFAULTS, **_given(tool)}
+def _object(given: Any, defaults: Tool) -> Tool:
+    return defaults | _given(given) if isinstance(given, dict) else defaults
 
 
 def _as_given(tool: Tool) -> Tool:
@@ -95,14 +71,9 @@ def _without_secrets(value: Any) -> Any:
 
 
 IN_RESPONSE: dict[str, Callable[[Tool], Tool]] = {
+    **dict.fromkeys(DEFAULTS, _with_defaults),
     "function": _function,
     "custom": _given,
     "namespace": _namespace,
     "mcp": _mcp,
-    "file_search": _file_search,
-    "image_generation": _image_generation,
-    "web_search": _web_search,
-    "web_search_2025_08_26": _web_search,
-    "web_search_preview": _web_search_preview,
-    "web_search_preview_2025_03_11": _web_search_preview,
 }

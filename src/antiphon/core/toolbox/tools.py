@@ -7,6 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from antiphon.wire.hosted_items import McpApprovalRequest, type_of
+
 # A tool as it was defined in a request.
 Tool = dict[str, Any]
 
@@ -16,15 +18,8 @@ ATTACHED = "attached"
 # What engines accept. A client may send longer names.
 LONGEST_NAME = 64
 ILLEGAL_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
-# Type of a tool that has several names → the kind of its functions.
-HOSTED_KINDS = {
-    "web_search": "web_search",
-    "web_search_2025_08_26": "web_search",
-    "web_search_preview": "web_search",
-    "web_search_preview_2025_03_11": "web_search",
-}
 # The form of calls that the client has to approve first.
-APPROVAL = "mcp_approval_request"
+APPROVAL = type_of(McpApprovalRequest)
 
 
 class ToolIdentity(Struct, frozen=True, gc=False):

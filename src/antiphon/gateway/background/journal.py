@@ -13,7 +13,6 @@ from antiphon.errors import StoreUnavailable
 from antiphon.gateway.limits.threads import LARGE_BODY, run_aside
 from antiphon.gateway.state.owners import Owners
 from antiphon.gateway.state.record_format import (
-    Item,
     decode_calls,
     decode_items,
     encode_call,
@@ -26,6 +25,7 @@ from antiphon.store.records import Event, Job, LongEvent, Pieces, Record
 from antiphon.store.records import Item as StoredItem
 from antiphon.wire.events import DeltaEvent
 from antiphon.wire.events import Event as WireEvent
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import CreateResponse, Response
 
 # Seconds between two writes. Followers get events when they are durable.

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple
 
 from antiphon.core.exchange.steps import ToolCall
+from antiphon.core.hosted.mcp.tools import MCP
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.toolbox.mcp_servers import Listing, McpListError, McpServer
 from antiphon.core.toolbox.tools import ToolResult
@@ -128,7 +129,7 @@ class ToolCalls:
                 return ToolResult(NOT_NOTED, failed=True)
         runner = self._tools[call.kind]
         try:
-            async with asyncio.timeout(None if getattr(runner, "has_own_timeouts", False) else self._timeout) as limit:
+            async with asyncio.timeout(None if runner.has_own_timeouts else self._timeout) as limit:
                 return await runner.run(call, self.context)
         except (asyncio.CancelledError, BaseExceptionGroup) as stopped:
             if _is_cancelled():
@@ -193,23 +194,17 @@ def _is_continued(items: Sequence[Mapping[str, Any]]) -> bool:
 # ---- Lists of the tools of MCP servers -------------------------------------------------------------------------------
 
 
-class ListsTools(Protocol):
-    """What the runner of MCP tools does besides running them."""
-
-    async def list_tools(self, server: McpServer, context: ToolContext) -> Listing: ...
-
-
 async def list_servers(
     servers: Sequence[McpServer], tools: Mapping[str, ToolRunner], context: ToolContext
 ) -> dict[str, Listing]:
     """All at once, by their labels."""
-    runner = cast(ListsTools, tools["mcp"])
+    runner = tools[MCP]
     async with asyncio.TaskGroup() as group:
         tasks = {server.label: group.create_task(_listing_of(server, runner, context)) for server in servers}
     return {label: task.result() for label, task in tasks.items()}
 
 
-async def _listing_of(server: McpServer, runner: ListsTools, context: ToolContext) -> Listing:
+async def _listing_of(server: McpServer, runner: ToolRunner, context: ToolContext) -> Listing:
     try:
         return await runner.list_tools(server, context)
     except Exception as failed:

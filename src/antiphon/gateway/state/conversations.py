@@ -6,16 +6,20 @@ from functools import partial
 from typing import NamedTuple
 
 from antiphon.core.checks.work import NO_SUCH_FILE
-from antiphon.core.hosted.shown_results import ids_without_results, with_results
 from antiphon.core.prompt.documents import Documents
-from antiphon.core.prompt.stored_form import check_items, items_to_stored_form, needs_items_before
+from antiphon.core.prompt.stored_form import (
+    check_items,
+    ids_without_results,
+    items_to_stored_form,
+    needs_items_before,
+    with_results,
+)
 from antiphon.core.protocols.responses.references import is_reference, stands_for
 from antiphon.errors import InvalidRequest, NotFound, quoted
 from antiphon.files.file_inputs import NOT_THERE
 from antiphon.files.library import FileLibrary
 from antiphon.gateway.limits.threads import LARGE_BODY, LARGE_HISTORY, run_aside
 from antiphon.gateway.state.record_format import (
-    Item,
     decode_found,
     decode_metadata,
     encode_metadata,
@@ -26,6 +30,7 @@ from antiphon.ids import new_id
 from antiphon.store.protocol import Store
 from antiphon.store.records import Conversation as StoredConversation
 from antiphon.store.records import Item as StoredItem
+from antiphon.wire.input_items import Item
 
 # How many items can be added at once.
 MOST_ITEMS = 20

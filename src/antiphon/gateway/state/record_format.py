@@ -1,7 +1,6 @@
 """The store's record format: items and responses as JSON. They are encoded and decoded here, and nowhere else."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 from msgspec import UNSET, structs
@@ -11,9 +10,8 @@ from antiphon.core.events.lifecycle import output_text
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.store.records import UNFINISHED, Listed, Record
 from antiphon.store.records import Item as StoredItem
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import OutputItem, Response
-
-Item = dict[str, Any]
 
 _to_item = msgspec.json.Decoder(Item).decode
 _to_items = msgspec.json.Decoder(list[Item]).decode

@@ -9,8 +9,7 @@ from typing import TypeVar
 
 from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.core.exchange.steps import ToolCall
-from antiphon.core.hosted.shown_results import ids_without_results, with_results
-from antiphon.core.prompt.stored_form import items_to_stored_form
+from antiphon.core.prompt.stored_form import ids_without_results, items_to_stored_form, with_results
 from antiphon.core.protocols.responses.fields import conversation_of
 from antiphon.core.protocols.responses.references import resolved, unresolved, whole_items
 from antiphon.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable, quoted
@@ -18,7 +17,6 @@ from antiphon.gateway.limits.threads import LARGE_BODY, LARGE_HISTORY, run_aside
 from antiphon.gateway.state.owners import Owners
 from antiphon.gateway.state.recent_histories import RecentHistories
 from antiphon.gateway.state.record_format import (
-    Item,
     decode_found,
     decode_items,
     encode_items,
@@ -31,6 +29,7 @@ from antiphon.ids import new_id
 from antiphon.store.protocol import Store
 from antiphon.store.records import UNFINISHED, Link, Record
 from antiphon.store.records import Item as StoredItem
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import CreateResponse, Response
 
 T = TypeVar("T")

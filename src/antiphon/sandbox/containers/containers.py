@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from antiphon.core.hosted.code_interpreter import MEMORY
+from antiphon.core.hosted.containers import MEMORY
 from antiphon.errors import InvalidRequest, RateLimited, StoreUnavailable
 from antiphon.logs import log
 from antiphon.sandbox.containers.container import Container, ContainerFile

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from antiphon.core.hosted.rows import HOSTED
 from antiphon.core.recording.environment_values import EnvironmentValues
 from antiphon.sealing import (
     SEPARATOR,
@@ -47,14 +48,8 @@ CONTENT = frozenset(
     filters user_location
     """.split()
 )
-# Those that are content in objects of one type only.
-CONTENT_OF = {
-    "mcp_tool_execution_error": frozenset({"content"}),
-    "mcp_approval_response": frozenset({"reason"}),
-    # Elsewhere it is the code of an error.
-    "code_interpreter_call": frozenset({"code", "outputs"}),
-    "response.code_interpreter_call_code.done": frozenset({"code"}),
-}
+# Those that are content in objects of one type only. Elsewhere `code` is that of an error, for example.
+CONTENT_OF = {kind: members for tool in HOSTED for kind, members in tool.content.items()}
 # Letters as numbers.
 LETTERS = frozenset({"bytes", "tokens"})
 

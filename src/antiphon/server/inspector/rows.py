@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from antiphon.core.prompt.input_items import item_kind
+from antiphon.core.items.item_type import item_kind
 from antiphon.errors import shortened
 from antiphon.gateway.state.owners import shown_owner
 from antiphon.wire.responses import CreateResponse, OutputItem, Response, Usage

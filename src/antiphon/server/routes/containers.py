@@ -7,12 +7,12 @@ from contextlib import aclosing
 import msgspec
 from aiohttp import web
 
-from antiphon.core.hosted.code_interpreter import check_container
+from antiphon.core.hosted.containers import check_container
 from antiphon.core.stream.file_links import FOLDER
 from antiphon.errors import InvalidRequest, NotFound, quoted
 from antiphon.sandbox.containers.container import Container, ContainerFile
-from antiphon.sandbox.containers.container_files import NO_SUCH_FILE
-from antiphon.sandbox.containers.containers import MINUTES, ContainerExpired, Containers
+from antiphon.sandbox.containers.container_files import NO_SUCH_FILE, ContainerExpired
+from antiphon.sandbox.containers.containers import MINUTES, Containers
 from antiphon.server.answers import to_json
 from antiphon.server.app_keys import CONTAINERS
 from antiphon.server.bodies import Bodies

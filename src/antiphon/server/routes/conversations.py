@@ -14,7 +14,6 @@ from antiphon.server.answers import notice_header, to_json
 from antiphon.server.app_keys import CONVERSATIONS
 from antiphon.server.bodies import Bodies
 from antiphon.server.pages import (
-    Item,
     query_to_page,
     to_list,
     to_whole_list,
@@ -22,6 +21,7 @@ from antiphon.server.pages import (
 from antiphon.server.request_state import OWNER, owner_seen
 from antiphon.server.routes.views import View, query_to_view
 from antiphon.store.records import Item as StoredItem
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import Metadata
 
 

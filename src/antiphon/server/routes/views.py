@@ -15,7 +15,6 @@ stored, if there is no `include`. A value that is not part of the API is refused
 import re
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
-from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -30,20 +29,17 @@ from antiphon.server.app_keys import GATEWAY
 from antiphon.server.request_state import OWNER
 from antiphon.wire import events
 from antiphon.wire.events import Event
+from antiphon.wire.hosted_items import INCLUDABLE
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import OutputItem, ReasoningItem, Response
-
-Item = dict[str, Any]
 
 # Repeated with or without brackets, or numbered: clients differ in how they write a list into a query.
 _INCLUDE = re.compile(r"include(\[\d*\])?")
 
 
-# What can be included of a call → the type of its item, and the member. Stored only if the request included it.
-NOT_ALWAYS_STORED = {
-    "file_search_call.results": ("file_search_call", "results"),
-    "code_interpreter_call.outputs": ("code_interpreter_call", "outputs"),
-    "web_search_call.results": ("web_search_call", "results"),
-}
+# What can be included of a call → the type of its item, and the member. Stored only if the request included it. A notice names
+# members of the item itself: not every item has what is inside of them.
+NOT_ALWAYS_STORED = {name: place for name, place in INCLUDABLE.items() if "." not in place[1]}
 NOT_STORED = "include: {name} was not stored with some items: the request that makes a response has to include it"
 
 

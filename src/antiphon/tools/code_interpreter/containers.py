@@ -1,18 +1,17 @@
 """Which container a tool runs in."""
 
 from collections.abc import Awaitable, Sequence
-from typing import Any
 
-from antiphon.core.hosted.code_interpreter import containers_in
+from antiphon.core.hosted.containers import containers_in
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.stream.file_links import CodeFile
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import ApiError, InvalidRequest, quoted
 from antiphon.sandbox.containers.container import Container
-from antiphon.sandbox.containers.containers import ContainerExpired, Containers
+from antiphon.sandbox.containers.container_files import ContainerExpired
+from antiphon.sandbox.containers.containers import Containers
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import CreateResponse
-
-Item = dict[str, Any]
 
 NOT_HERE = "Invalid `{where}`: code cannot be run here. {reason}"
 # The first words are OpenAI's. Whether there was such a container, and whose, is not said.

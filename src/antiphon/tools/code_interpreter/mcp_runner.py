@@ -11,19 +11,19 @@ from antiphon.core.hosted.code_interpreter import (
     AutoContainer,
     CodeData,
     CodeInterpreter,
-    containers_in,
     data_to_result,
     offered_tool,
     without_fence,
 )
+from antiphon.core.hosted.containers import containers_in
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.toolbox.tools import TOOLS, ToolResult
 from antiphon.errors import InvalidRequest
 from antiphon.tools.code_interpreter.runner import NO_CODE, code_of
-from antiphon.tools.runner import ToolContext
+from antiphon.tools.runner import ToolContext, ToolRunner
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import CreateResponse
 
-Item = dict[str, Any]
 # Calls a tool of a server: by the names of both, with these arguments.
 CallTool = Callable[[str, str, Mapping[str, Any], ToolContext], Awaitable[ToolResult]]
 
@@ -31,8 +31,8 @@ NO_CONTAINERS = 'the gateway has code run by an MCP server, which has no contain
 NO_FILES = "the gateway has code run by an MCP server, which gets no files"
 
 
-class McpInterpreterRunner(CodeInterpreter):
-    """Follows `ToolRunner`. The server has no containers: the ids in items only say which calls belong together."""
+class McpInterpreterRunner(CodeInterpreter, ToolRunner):
+    """The server has no containers: the ids in items only say which calls belong together."""
 
     # Those of the server count.
     has_own_timeouts = True

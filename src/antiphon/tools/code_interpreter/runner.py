@@ -3,7 +3,6 @@
 import asyncio
 import base64
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -15,10 +14,10 @@ from antiphon.core.hosted.code_interpreter import (
     CodeInterpreter,
     CodeInterpreterTool,
     data_to_result,
-    files_in,
     offered_tool,
     without_fence,
 )
+from antiphon.core.hosted.containers import files_in
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.stream.file_links import CodeFile
 from antiphon.core.toolbox.tools import TOOLS, ToolResult
@@ -32,19 +31,16 @@ from antiphon.tools.code_interpreter.containers import (
     opened_container,
     or_refusal,
 )
-from antiphon.tools.runner import ToolContext
+from antiphon.tools.runner import ToolContext, ToolRunner
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import CreateResponse
-
-Item = dict[str, Any]
 
 NO_CODE = "The call needs `code`: the Python code to run."
 # Bytes of all images of one call in its outputs. All of them are files of the container, too.
 MOST_IMAGE_BYTES = 8 * 1024 * 1024
 
 
-class CodeInterpreterRunner(CodeInterpreter):
-    """Follows `ToolRunner`."""
-
+class CodeInterpreterRunner(CodeInterpreter, ToolRunner):
     # A run has its own, and may have to wait for the one before it.
     has_own_timeouts = True
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from antiphon.core.exchange.steps import ToolCall
-from antiphon.core.hosted.code_interpreter import files_in
+from antiphon.core.hosted.containers import files_in
 from antiphon.core.hosted.shell import (
     TYPE,
     AutoEnvironment,
@@ -30,10 +30,9 @@ from antiphon.tools.code_interpreter.containers import (
     opened_container,
     or_refusal,
 )
-from antiphon.tools.runner import ToolContext
+from antiphon.tools.runner import ToolContext, ToolRunner
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import CreateResponse
-
-Item = dict[str, Any]
 
 NO_COMMANDS = "The call needs `commands`: a list of shell commands."
 # Characters of what one command prints, unless the call says how many; and the most that it may ask for.
@@ -42,8 +41,8 @@ MOST_COMMANDS = 20
 NOT_RUN = f"This command was not run: one call may have {MOST_COMMANDS} commands. Send the rest in another call."
 
 
-class ShellChooser(ShellDefinition):
-    """The type `shell` in requests: which container it runs in."""
+class ShellChooser(ShellDefinition, ToolRunner):
+    """The type `shell` in requests: which container it runs in. Its calls are of another kind."""
 
     def __init__(self, containers: Containers) -> None:
         super().__init__(most_memory=containers.limits.memory)
@@ -66,13 +65,8 @@ class ShellChooser(ShellDefinition):
     def files_of(self, container: str, owner: str) -> list[CodeFile]:
         return known_files(self._containers, container, owner)
 
-    async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
-        raise NotImplementedError("its calls are of another kind")
 
-
-class HostedShellRunner(HostedShell):
-    """Follows `ToolRunner`."""
-
+class HostedShellRunner(HostedShell, ToolRunner):
     has_own_timeouts = True
 
     def __init__(self, containers: Containers) -> None:

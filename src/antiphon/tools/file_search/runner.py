@@ -17,7 +17,7 @@ from antiphon.core.hosted.search_results import (
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import UNREADABLE, InvalidRequest, NotFound
 from antiphon.tools.file_search.backends import Backend
-from antiphon.tools.runner import ToolContext
+from antiphon.tools.runner import ToolContext, ToolRunner
 
 FOUND = "Passages for {queries}:"
 NOTHING_FOUND = "Nothing was found for {queries}. Try other words."
@@ -26,8 +26,8 @@ NEEDS = "The call needs `queries`, a list of texts that are not empty."
 NOT_OFFERED = "The request has no file_search."
 
 
-class FileSearchRunner(FileSearch):
-    """Follows `ToolRunner`, and checks the vector stores of a request before it runs."""
+class FileSearchRunner(FileSearch, ToolRunner):
+    """Checks the vector stores of a request before it runs."""
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(by_mcp=backend.by_mcp)

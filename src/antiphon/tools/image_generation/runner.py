@@ -23,7 +23,7 @@ from antiphon.core.toolbox.mcp_servers import McpServer
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.tools.mcp.runner import McpRunner
 from antiphon.tools.mcp.targets import NO_SERVERS, operators_call, operators_context
-from antiphon.tools.runner import ToolContext
+from antiphon.tools.runner import ToolContext, ToolRunner
 
 # ---- A tool of an MCP server that makes images -----------------------------------------------------------------------
 
@@ -77,9 +77,7 @@ NEEDS = "The call needs `prompt`: a description of the image."
 NOT_TAKEN = "{names} of tool {tool} {has} no effect: the tool that makes the images does not take {them}"
 
 
-class ImageGenerationRunner(ImageGeneration):
-    """Follows `ToolRunner`."""
-
+class ImageGenerationRunner(ImageGeneration, ToolRunner):
     # Those of the server count.
     has_own_timeouts = True
 

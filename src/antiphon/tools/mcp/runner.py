@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from antiphon.core.exchange.steps import ToolCall
-from antiphon.core.hosted.mcp.tools import McpTools
+from antiphon.core.hosted.mcp.tools import MCP, McpTools
 from antiphon.core.toolbox.definitions import leave_out
 from antiphon.core.toolbox.mcp_servers import Listing, McpListError, McpServer
 from antiphon.core.toolbox.toolbox import Toolbox
@@ -29,7 +29,7 @@ from antiphon.tools.mcp.targets import (
     requested_target,
     secrets_of,
 )
-from antiphon.tools.runner import ToolContext
+from antiphon.tools.runner import ToolContext, ToolRunner
 from antiphon.wire.hosted_items import McpTool
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ LIST = "list"
 LIST_LIFETIME = 60.0
 
 
-class McpRunner(McpTools):
+class McpRunner(McpTools, ToolRunner):
     # Of one server they are longer than of another.
     has_own_timeouts = True
 
@@ -226,10 +226,10 @@ def _structured_to_result(result: dict[str, Any], secrets: Sequence[str]) -> Too
 
 
 def _to_tool(server: OperatorServer) -> Tool:
-    return {"type": "mcp", "server_label": server.name, "require_approval": server.require_approval}
+    return {"type": MCP, "server_label": server.name, "require_approval": server.require_approval}
 
 
-class NoMcp(McpTools):
+class NoMcp(McpTools, ToolRunner):
     """Where the SDK is not installed."""
 
     def as_recorded(self) -> McpTools:

@@ -28,7 +28,7 @@ from antiphon.core.hosted.web_search import (
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import UNREADABLE
 from antiphon.tools.mcp_search import SearchFailed
-from antiphon.tools.runner import ToolContext
+from antiphon.tools.runner import ToolContext, ToolRunner
 from antiphon.tools.web_search.backends import Backend, domains_to_set, is_allowed
 from antiphon.tools.web_search.pages import Page, PageFailed, PageReader
 from antiphon.tools.web_search.services import Query
@@ -64,8 +64,8 @@ Arguments = Mapping[str, Any]
 _HOST = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}(/|$)")
 
 
-class WebSearchRunner(WebSearch):
-    """Follows `ToolRunner`. `pages`: None if pages cannot be opened."""
+class WebSearchRunner(WebSearch, ToolRunner):
+    """`pages`: None if pages cannot be opened."""
 
     def __init__(self, backend: Backend, pages: PageReader | None) -> None:
         super().__init__(opens_pages=pages is not None)

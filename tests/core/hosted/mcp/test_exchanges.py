@@ -23,6 +23,7 @@ from antiphon.core.exchange.steps import (
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.knowledge.sampling import Sampling
+from antiphon.core.prompt.item_types import CONTINUE_ANSWERS
 from antiphon.core.prompt.stored_form import items_to_stored_form
 from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.recording.file import file_to_recording, recording_to_file
@@ -442,6 +443,16 @@ def test_an_approved_call_is_run_once() -> None:
     talk.run({"tools": [BOUND], "input": [NEXT]}, text("Rainy."), history=[USER, *first, approved])
     talk.run({"tools": [BOUND], "input": [approved, NEXT]}, text("Rainy."), history=[USER, *first, approved, *second])
     assert len(talk.servers.calls) == 1
+
+
+@pytest.mark.parametrize("kind", CONTINUE_ANSWERS)
+def test_an_approval_before_what_the_model_wrote_later_has_had_its_effect(kind: str) -> None:
+    """Also where the client has left out the call itself."""
+    talk = Conversation()
+    first = output_of(talk.run({"tools": [BOUND]}, ASKS))
+    later = {"type": kind, "id": "a", "call_id": "a", "name": "f", "arguments": "{}", "server_label": "weather"}
+    talk.run({"tools": [BOUND], "input": [USER, *first, approve(first[1]["id"]), later, NEXT]}, text("Rainy."))
+    assert talk.servers.calls == []
 
 
 def test_an_approval_without_its_request_is_refused() -> None:

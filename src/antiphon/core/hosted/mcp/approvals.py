@@ -1,11 +1,12 @@
 """Approvals of MCP calls: which of them a request answers, and the calls that it approves."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from antiphon.core.hosted.mcp.forms import McpForm
+from antiphon.core.hosted.mcp.tools import MCP
 from antiphon.core.items.call_forms import FunctionForm
 from antiphon.core.items.calls import CallState
 from antiphon.core.protocols.responses.item_paths import item_path
@@ -14,15 +15,10 @@ from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.core.toolbox.tools import ToolIdentity, ToolResult
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.partial_json import is_json_object
-from antiphon.wire.hosted_items import McpApprovalRequest
-from antiphon.wire.input_items import InputApprovalResponse
+from antiphon.wire.hosted_items import McpApprovalRequest, McpCall, type_of
+from antiphon.wire.input_items import APPROVAL_RESPONSE, InputApprovalResponse, Item
 
-Item = dict[str, Any]
-
-APPROVAL_RESPONSE = "mcp_approval_response"
-# What the model writes after its calls were approved: an approval before one of these has had its effect. Not the requests:
-# clients answer each in its place.
-ANSWERS = ("mcp_call", "reasoning", "function_call", "custom_tool_call", "web_search_call", "file_search_call")
+APPROVAL_REQUEST, CALL = type_of(McpApprovalRequest), type_of(McpCall)
 
 
 class Approval(Struct, frozen=True):
@@ -32,17 +28,19 @@ class Approval(Struct, frozen=True):
 
     @property
     def native(self) -> ToolIdentity:
-        return ToolIdentity("mcp", self.request.name, self.request.server_label)
+        return ToolIdentity(MCP, self.request.name, self.request.server_label)
 
 
-def items_to_approvals(items: Sequence[Item], earlier: int) -> list[Approval]:
-    """The calls that the request's own items approve, in the order of the responses. `earlier`: how many items were stored."""
+def items_to_approvals(items: Sequence[Item], earlier: int, answers: Collection[str]) -> list[Approval]:
+    """The calls that the request's own items approve, in the order of the responses. `earlier`: how many items were stored.
+    `answers`: the types of items that the model writes after its calls were approved. An approval before one of these has had
+    its effect. The requests are not among them: clients answer each in its place."""
     answered = [at for at in range(earlier, len(items)) if items[at].get("type") == APPROVAL_RESPONSE]
     if not answered:
         return []
     requests = _requests(items)
-    last = max((at for at in range(earlier, len(items)) if _is_answer(items[at])), default=-1)
-    run = {str(item.get("approval_request_id")) for item in items if item.get("type") == "mcp_call"}
+    last = max((at for at in range(earlier, len(items)) if _is_answer(items[at], answers)), default=-1)
+    run = {str(item.get("approval_request_id")) for item in items if item.get("type") == CALL}
     approved: dict[str, Approval] = {}
     for at in answered:
         where = item_path(at, earlier)
@@ -60,11 +58,11 @@ def items_to_approvals(items: Sequence[Item], earlier: int) -> list[Approval]:
 
 def _requests(items: Iterable[Item]) -> dict[str, int]:
     """Their indexes, by their ids."""
-    return {str(item.get("id")): at for at, item in enumerate(items) if item.get("type") == "mcp_approval_request"}
+    return {str(item.get("id")): at for at, item in enumerate(items) if item.get("type") == APPROVAL_REQUEST}
 
 
-def _is_answer(item: Item) -> bool:
-    return item.get("type") in ANSWERS or item.get("role") == "assistant"
+def _is_answer(item: Item, answers: Collection[str]) -> bool:
+    return item.get("type") in answers or item.get("role") == "assistant"
 
 
 def check_servers(approvals: Iterable[Approval], box: Toolbox) -> None:

@@ -1,7 +1,6 @@
 """What is known of the tools of MCP servers: by the list items of a conversation, and by lists that were made just now."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -10,12 +9,11 @@ from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.toolbox.mcp_servers import Listing, McpListError
 from antiphon.wire import events
 from antiphon.wire.events import Event
-from antiphon.wire.hosted_items import McpListTools, McpTool
-from antiphon.wire.input_items import InputMcpList
+from antiphon.wire.hosted_items import McpListTools, McpTool, type_of
+from antiphon.wire.input_items import InputMcpList, Item
 from antiphon.wire.responses import Status
 
-Item = dict[str, Any]
-
+LIST = type_of(McpListTools)
 NOTHING_LISTED: Mapping[str, Listing] = {}
 NOT_LISTED = "the tools of MCP server {label} are not offered: {error}"
 
@@ -53,7 +51,7 @@ class ToolLists:
 def _lists_in(items: Iterable[Item]) -> Iterable[tuple[str, Sequence[McpTool]]]:
     """The latest one of a label counts. One that failed is none. Its converter reports what is wrong with an item."""
     for item in items:
-        if item.get("type") != "mcp_list_tools" or item.get("error") is not None:
+        if item.get("type") != LIST or item.get("error") is not None:
             continue
         try:
             listed = msgspec.convert(item, InputMcpList)
@@ -65,6 +63,7 @@ def _lists_in(items: Iterable[Item]) -> Iterable[tuple[str, Sequence[McpTool]]]:
 class ListState:
     """The item of a list that was made."""
 
+    prefix = "mcpl"
     check = fast_path = None
     written = checked_text = ""
 

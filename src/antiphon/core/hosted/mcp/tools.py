@@ -1,8 +1,11 @@
 """What an engine sees of MCP servers: the tools of each, as functions named after its label."""
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, Self
 
+import msgspec
+
+from antiphon.core.hosted.hosted_tool import HostedDefinition
 from antiphon.core.hosted.mcp.definitions import tool_to_definition
 from antiphon.core.hosted.mcp.forms import McpForm
 from antiphon.core.items.call_forms import FunctionForm
@@ -21,9 +24,15 @@ ATTACHED_LABEL = "the gateway has an MCP server of its own with the label {label
 NOT_STORED = "the address of its server is not stored. Send the tool again"
 
 
-class McpTools:
+# The type of the tool, and the kind of its calls.
+MCP = "mcp"
+
+
+class McpTools(HostedDefinition):
     """`labels`: the servers of the operator, which a request may name without a URL. `check_url`: why a URL of a request may
     not be used, as far as that can be seen from the URL itself; None: it may."""
+
+    form: type[FunctionForm] = McpForm
 
     def __init__(self, labels: Collection[str] = (), check_url: Callable[[str], str | None] = lambda url: None) -> None:
         self.labels = labels
@@ -38,9 +47,12 @@ class McpTools:
             self._recorded = McpTools(labels)
         return self._recorded
 
-    @property
-    def form(self) -> type[FunctionForm]:
-        return McpForm
+    def to_recorded(self) -> list[str]:
+        return sorted(self.labels)
+
+    @classmethod
+    def from_recorded(cls, recorded: Any) -> Self:
+        return cls(msgspec.convert(recorded, list[str]))
 
     def define(self, box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
         # What was shown of a server may come back in an item, such as the output of a search.
@@ -87,7 +99,7 @@ def _offer(box: Toolbox, given: McpDefinition, tools: Sequence[McpTool], where: 
     for tool in tools:
         if not given.offers(tool):
             continue
-        native = ToolIdentity("mcp", tool.name, given.server_label)
+        native = ToolIdentity(MCP, tool.name, given.server_label)
         # Of tools with one name, what is stricter counts.
         if given.needs_approval(tool):
             box.needs_approval.add(native)

@@ -5,6 +5,7 @@ from operator import attrgetter
 from typing import Any
 
 from antiphon.errors import InvalidRequest, quoted
+from antiphon.wire import hosted_items
 from antiphon.wire.responses import CreateResponse, TextFormat
 
 # What happens to each field of the request. A field that is not listed is not part of the API: dropped with a notice.
@@ -69,12 +70,9 @@ INCLUDABLE = frozenset(
     {
         LOGPROBS,
         SEALED_REASONING,
-        "file_search_call.results",
-        "web_search_call.results",
-        "web_search_call.action.sources",
         "message.input_image.image_url",
         "computer_call_output.output.image_url",
-        "code_interpreter_call.outputs",
+        *hosted_items.INCLUDABLE,
     }
 )
 

@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from antiphon.errors import InvalidRequest, allowed, counted
 from antiphon.patterns import possessive
+from antiphon.wire.input_items import WITH_TOOLS, Item
 from antiphon.wire.responses import CreateResponse
 
-Item = dict[str, Any]
 Tool = dict[str, Any]
 # A tool, after its place in the request.
 PlacedTool = tuple[str, Tool]
@@ -51,8 +51,6 @@ LONGEST_PATTERN = 8 * 1024
 NESTED = frozenset({dict, list})
 # The members of items that may have parts.
 WITH_PARTS = ("content", "output")
-# The items that bring tools along.
-WITH_TOOLS = ("additional_tools", "tool_search_output")
 # The words of Lark that matter here. What is not closed ends with its line, so that nothing is read twice.
 _LARK = possessive(
     r"""(?P<comment>(?://|\#)[^\n]*+)

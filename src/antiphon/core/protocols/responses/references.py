@@ -6,17 +6,15 @@ items are those of the client, and is left out of the prompt.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from antiphon.core.protocols.responses.item_paths import is_stored
 from antiphon.core.protocols.responses.read import convert
 from antiphon.errors import InvalidRequest, quoted
-from antiphon.wire.input_items import InputItemReference
-
-Item = dict[str, Any]
+from antiphon.wire.hosted_items import MAY_BE_BARE
+from antiphon.wire.input_items import InputItemReference, Item
 
 # The types of items that may stand for another one. Items of all other types stand for themselves.
-STAND_INS = frozenset({"item_reference", "reasoning", "image_generation_call"})
+STAND_INS = frozenset({"item_reference", "reasoning", *MAY_BE_BARE})
 
 
 def stands_for(item: Item) -> str | None:
@@ -27,7 +25,7 @@ def stands_for(item: Item) -> str | None:
     if kind == "reasoning":
         is_meant = not (item.get("content") or item.get("encrypted_content") or item.get("summary"))
     else:
-        is_meant = _is_bare_image(item) or is_reference(item)
+        is_meant = _is_bare(item) or is_reference(item)
     id = item.get("id")
     return id if is_meant and isinstance(id, str) else None
 
@@ -43,8 +41,9 @@ def is_reference(item: Item) -> bool:
     return kind == "item_reference" or (kind is None and "id" in item and item.keys() <= {"id", "type"})
 
 
-def _is_bare_image(item: Item) -> bool:
-    return item.get("type") == "image_generation_call" and item.keys() <= {"type", "id"}
+def _is_bare(item: Item) -> bool:
+    """A call of a tool of the gateway that has only its id."""
+    return item.keys() <= {"type", "id"} and item.get("type") in MAY_BE_BARE
 
 
 def whole_items(items: Sequence[Item]) -> Sequence[Item]:
@@ -106,6 +105,6 @@ def unresolved_to_notice(item: Item, where: str) -> str | None:
     if is_stored(where):
         # Stored reasoning without a text has never had one.
         return None
-    if _is_bare_image(item):
+    if _is_bare(item):
         return f"{where}: {item['type']} {item['id']!r} is not stored here, and was left out"
     return f"{where}: the text of reasoning item {item['id']!r} is not stored here, and was left out"
