@@ -24,6 +24,8 @@ settings
 core
 core/events
 core/protocols/responses
+core/protocols/client_protocol.py
+core/protocols/responses/protocol.py
 core/protocols
 core/knowledge
 core/checks

@@ -373,8 +373,8 @@ async def test_a_run_that_never_began_leaves_nothing_open(engine: MockEngine) ->
     """Tools may be used before the first answer of an engine."""
     closed = asyncio.Event()
     async with with_dice(engine) as gateway:
-        body = msgspec.json.encode({"model": "mock", "input": "Hi", "tools": [DICE]})
-        run = await gateway.gateway.begin(body, "")
+        received = await gateway.received({"model": "mock", "input": "Hi", "tools": [DICE]})
+        run = await gateway.gateway.begin(received)
         async with gateway.gateway.running(run):
             run._tool_context().resources.callback(closed.set)
             await run.connect()
