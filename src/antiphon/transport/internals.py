@@ -1,49 +1,383 @@
-"""The aiohttp internals that the fast transport needs, and whether the installed aiohttp has them."""
+"""aiohttp's internals: all that the fast transport uses of them, and whether each still means what is assumed here.
 
-import importlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+The first part is used; nothing else in the fast transport touches a private name. The second part is a table of checks, which
+`choice.py` runs once when the gateway starts. They need no event loop and no socket, and take about a millisecond. An aiohttp
+that fails one of them, or lacks a name, is used by its public API only.
+"""
 
-# Class → the attributes used. An aiohttp without one of them is used by its public API only.
-NEEDED: Mapping[str, Sequence[str]] = {
-    "aiohttp.http_parser.DeflateBuffer": ("feed_data", "feed_eof"),
-    "aiohttp.http_writer.StreamWriter": ("transport", "chunked", "drain", "_eof"),
-    "aiohttp.http_writer._serialize_headers": (),
-    "aiohttp.http_parser.RawRequestMessage": (),
-    "aiohttp.helpers.rfc822_formatted_time": (),
-    "aiohttp.base_protocol.BaseProtocol": ("_drain_helper",),
-    "aiohttp.tcp_helpers.tcp_keepalive": (),
-    "aiohttp.web_request.Request": ("_match_info", "_read_bytes"),
-    "aiohttp.web_response.Response": (
-        *("_body", "_chunked", "_compression", "_cookies", "_keep_alive", "_must_be_empty_body", "_payload_writer", "_req"),
-    ),
-}
-# Attributes that only instances have: they are looked for in the code of `__init__`.
-NEEDED_OF_INSTANCES: Mapping[str, Sequence[str]] = {
-    "aiohttp.http_writer.StreamWriter": ("_headers_buf", "_headers_written"),
-    "aiohttp.base_protocol.BaseProtocol": ("_paused",),
-    "aiohttp.web_request.BaseRequest": ("_payload_writer", "_protocol"),
-    "aiohttp.web_app.Application": ("_client_max_size",),
-}
+import re
+import socket
+import zlib
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import cache
+from typing import Any, cast
 
+from aiohttp import EMPTY_PAYLOAD, HttpVersion11, hdrs, web
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.helpers import rfc822_formatted_time
+from aiohttp.http import RawRequestMessage, StreamWriter
+from aiohttp.http_parser import DeflateBuffer
+from aiohttp.http_writer import _serialize_headers as serialize_headers
+from aiohttp.tcp_helpers import tcp_keepalive
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
 
-def find_missing(
-    needed: Mapping[str, Sequence[str]] = NEEDED, of_instances: Mapping[str, Sequence[str]] = NEEDED_OF_INSTANCES
-) -> list[str]:
-    """The names of those that are not there."""
-    missing = []
-    for path, names in needed.items():
-        found = _find(path)
-        missing += [path] if found is None else [f"{path}.{name}" for name in names if not hasattr(found, name)]
-    for path, names in of_instances.items():
-        code = getattr(getattr(_find(path), "__init__", None), "__code__", None)
-        missing += [f"{path}().{name}" for name in names if code is None or name not in code.co_names]
-    return missing
+__all__ = ["DeflateBuffer", "StreamWriter", "tcp_keepalive"]
+
+AddHeaders = Callable[[web.Request, web.StreamResponse], Awaitable[object]]
+
+# ---- requests --------------------------------------------------------------------------------------------------------
 
 
-def _find(path: str) -> Any:
-    module, _, name = path.rpartition(".")
-    try:
-        return getattr(importlib.import_module(module), name, None)
-    except ImportError:
+class AnsweringConnection(BaseProtocol):
+    """A client's connection, as aiohttp's requests, writers and servers know it."""
+
+    __slots__ = ("before_head", "peername", "sockname", "ssl_context")
+
+    # What is called before the head of an answer is sent.
+    before_head: Sequence[AddHeaders]
+    # Each request has these.
+    ssl_context: Any
+    peername: Any
+    sockname: Any
+
+    async def body(self) -> bytes:
+        """Of the request that is being answered."""
+        raise NotImplementedError
+
+    @property
+    def is_behind(self) -> bool:
+        """More is buffered than the client reads."""
+        return self._paused
+
+    async def caught_up(self) -> None:
+        """Waits until the client has read on. Raises ConnectionError."""
+        await self._drain_helper()
+
+
+class DirectRequest(web.Request):
+    """An ordinary request, whose body is collected by its connection."""
+
+    _protocol: AnsweringConnection  # type: ignore[assignment]
+
+    async def read(self) -> bytes:
+        if self._read_bytes is None:
+            self._read_bytes = await self._protocol.body()
+        return self._read_bytes
+
+    @property
+    def body_exists(self) -> bool:
+        return True
+
+    @property
+    def can_read_body(self) -> bool:
+        return self._read_bytes is None
+
+
+def make_request(
+    connection: AnsweringConnection,
+    url: URL,
+    headers: CIMultiDictProxy[str],
+    match: web.UrlMappingMatchInfo,
+    body: bytes | None,
+    most: int,
+) -> DirectRequest:
+    """A POST. `body`: None if it is not complete yet. `most`: the bytes that a body may have."""
+    loop: Any = connection._loop
+    message = RawRequestMessage("POST", url.raw_path, HttpVersion11, headers, (), False, None, False, False, url)
+    writer, task, protocol = StreamWriter(connection, loop), None, connection
+    request = DirectRequest(message, EMPTY_PAYLOAD, protocol, writer, task, loop, client_max_size=most)  # type: ignore[arg-type]
+    request._match_info = match
+    request._read_bytes = body
+    return request
+
+
+def largest_body(app: web.Application) -> int:
+    return app._client_max_size
+
+
+# ---- answers ---------------------------------------------------------------------------------------------------------
+
+
+async def make_head(request: DirectRequest, response: web.StreamResponse) -> bytes:
+    headers = response._headers
+    headers[hdrs.DATE] = rfc822_formatted_time()
+    for add_headers in request._protocol.before_head:
+        await add_headers(request, response)
+    return serialize_headers(f"HTTP/1.1 {response._status} {response._reason}", headers)
+
+
+async def prepare(request: DirectRequest, response: web.StreamResponse) -> StreamWriter:
+    """Does what `response.prepare(request)` does for a body without a length, and leaves the head to be sent with what follows
+    it."""
+    writer = request._payload_writer
+    assert isinstance(writer, StreamWriter)
+    response._req, response._payload_writer, response._keep_alive = request, writer, True
+    response._must_be_empty_body = False
+    response.headers[hdrs.TRANSFER_ENCODING] = "chunked"
+    writer.chunked = True
+    writer._headers_buf = await make_head(request, response)
+    return writer
+
+
+def take_head(writer: StreamWriter) -> bytes:
+    """The head, if it has not been sent. From now on the writer takes it for sent."""
+    head, writer._headers_buf, writer._headers_written = writer._headers_buf or b"", None, True
+    writer.output_size += len(head)
+    return head
+
+
+def take_end(writer: StreamWriter) -> bytes:
+    """The end of the body. The writer has nothing left to send."""
+    writer._eof = True
+    return b"0\r\n\r\n" if writer.chunked else b""
+
+
+def whole_body(response: web.StreamResponse) -> bytes | None:
+    """The body, if nothing but a head and these bytes are to be sent; its length is among the headers then. None: anything else
+    is left to aiohttp's code."""
+    is_whole = (
+        type(response) is web.Response
+        and type(response._body) is bytes
+        and response._payload_writer is None
+        and response._keep_alive is None
+        and response._cookies is None
+        and not response._chunked
+        and not response._compression
+        and "Content-Length" not in response._headers
+    )
+    if not is_whole:
         return None
+    body = response._body
+    assert isinstance(body, bytes)
+    response._headers[hdrs.CONTENT_LENGTH] = str(len(body))
+    return body
+
+
+def keeps_alive(response: web.StreamResponse) -> bool:
+    """Whether another request may follow its answer."""
+    return response._keep_alive is True
+
+
+# ---- What each of them has to mean -----------------------------------------------------------------------------------
+
+
+class Written:
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.options: list[tuple[int, int, Any]] = []
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    def is_closing(self) -> bool:
+        return False
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self if name == "socket" else default
+
+    # As a socket.
+    family, type, proto = socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
+
+    def setsockopt(self, level: int, name: int, value: Any) -> None:
+        self.options.append((level, name, value))
+
+
+class Sample:
+    """A request, the answer to it, and what is written for it."""
+
+    def __init__(self, body: bytes | None = b"{}") -> None:
+        self.transport = Written()
+        self.connection = AnsweringConnection(None)  # type: ignore[arg-type]
+        self.connection.before_head = ()
+        self.connection.ssl_context = self.connection.peername = self.connection.sockname = None
+        self.connection.transport = self.transport  # type: ignore[assignment]
+        self.match = web.UrlMappingMatchInfo({"id": "1"}, None)  # type: ignore[arg-type]
+        headers = CIMultiDictProxy(CIMultiDict({"Host": "here"}))
+        self.request = make_request(self.connection, URL("/path"), headers, self.match, body, 100)
+
+    def streamed(self) -> tuple[web.StreamResponse, StreamWriter]:
+        response = web.StreamResponse(headers={"A": "b"})
+        return response, finished(prepare(self.request, response))
+
+
+def finished(work: Coroutine[Any, Any, Any]) -> Any:
+    """The result of what does not have to wait."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value
+    work.close()
+    raise RuntimeError("It waits.")
+
+
+def _request_is_as_made() -> bool:
+    sample = Sample()
+    request, transport = sample.request, cast(object, sample.request.transport)
+    return (
+        (request.method, request.path, request.headers["Host"], request.client_max_size) == ("POST", "/path", "here", 100)
+        and request.match_info is sample.match
+        and transport is sample.transport
+        and isinstance(request.writer, StreamWriter)
+        and finished(request.read()) == b"{}"
+    )
+
+
+def _head_waits_for_its_body() -> bool:
+    """It is neither lost nor sent twice, whoever sends it."""
+    sample, taken = Sample(), Sample()
+    finished(sample.streamed()[0].write(b"data"))
+    _, writer = taken.streamed()
+    head = take_head(writer)
+    writer.send_headers()
+    return (
+        sample.transport.data == head + b"4\r\ndata\r\n"
+        and head.startswith(b"HTTP/1.1 200 OK\r\nA: b\r\n")
+        and b"\r\nTransfer-Encoding: chunked\r\n" in head
+        and taken.transport.data == b""
+        and writer.output_size == len(head)
+    )
+
+
+def _end_is_sent_once() -> bool:
+    sample, taken = Sample(), Sample()
+    response, writer = sample.streamed()
+    sent = take_head(writer)
+    finished(response.write_eof())
+    other, writer = taken.streamed()
+    take_head(writer)
+    end = take_end(writer)
+    finished(other.write_eof())
+    return bool(sent) and (sample.transport.data, taken.transport.data) == (end, b"") and keeps_alive(other) and other.prepared
+
+
+def _heads_are_serialized() -> bool:
+    plain = serialize_headers("HTTP/1.1 200 OK", CIMultiDict({"A": "b"}))
+    try:
+        serialize_headers("HTTP/1.1 200 OK", CIMultiDict({"A": "b\r\nC: d"}))
+    except ValueError:
+        return plain == b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n"
+    return False
+
+
+def _date_is_that_of_http() -> bool:
+    return re.fullmatch(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", rfc822_formatted_time()) is not None
+
+
+def _whole_answers_are_known() -> bool:
+    """And all others, too."""
+    compressed, chunked, closing, with_cookie = (web.Response(body=b"x") for _ in range(4))
+    compressed.enable_compression()
+    chunked.enable_chunked_encoding()
+    closing.force_close()
+    with_cookie.set_cookie("a", "b")
+    others = (compressed, chunked, closing, with_cookie, web.StreamResponse())
+    plain = web.Response(body=b"xyz")
+    return (
+        whole_body(plain) == b"xyz"
+        and plain.headers["Content-Length"] == "3"
+        and not keeps_alive(closing)
+        and all(whole_body(each) is None for each in others)
+    )
+
+
+def _size_is_the_applications() -> bool:
+    return largest_body(web.Application(client_max_size=5)) == 5
+
+
+def _connection_knows_whether_it_is_read() -> bool:
+    sample = Sample()
+    connection = sample.connection
+    finished(connection.caught_up())
+    connection.pause_writing()
+    behind = connection.is_behind
+    connection.resume_writing()
+    connection.transport = None
+    try:
+        finished(connection.caught_up())
+    except ConnectionError:
+        return behind and not connection.is_behind
+    return False
+
+
+def _server_waits_for_its_tasks() -> bool:
+    """A connection that is lost while it answers stays among the server's until it has."""
+    waiting: list[Callable[[object], None]] = []
+
+    class Task:
+        add_done_callback = waiting.append
+
+    class Handler:
+        _task_handler = Task
+
+    server: Any = web.Server(lambda _: None, loop=object())  # type: ignore[arg-type, return-value]
+    handler = Handler()
+    server.connection_made(handler, None)
+    server.connection_lost(handler)
+    stays: bool = server.connections == [handler]
+    waiting[0](None)
+    return stays and not server.connections
+
+
+def _sockets_are_kept_alive() -> bool:
+    transport = Written()
+    tcp_keepalive(transport)  # type: ignore[arg-type]
+    return (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1) in transport.options
+
+
+def _bodies_are_decompressed_in_parts() -> bool:
+    received: list[bytes] = []
+
+    class Reader:
+        _low_water = 64 * 1024
+        total_compressed_bytes = 0
+
+        def feed_data(self, data: bytes, size: int) -> None:
+            received.append(data)
+
+        def feed_eof(self) -> None: ...
+
+    text = b"x" * 400_000
+    buffer = DeflateBuffer(Reader(), "deflate")  # type: ignore[arg-type]
+    data = zlib.compress(text, 1)
+    has_more = in_parts = buffer.feed_data(data, len(data))
+    while has_more:
+        has_more = buffer.feed_data(b"", 0)
+    buffer.feed_eof()
+    return in_parts is True and b"".join(received) == text and max(map(len, received)) < len(text)
+
+
+# What it is that has changed, if the check fails.
+CHECKS: Mapping[str, Callable[[], bool]] = {
+    "aiohttp.web_request.Request": _request_is_as_made,
+    "aiohttp.http_writer.StreamWriter._headers_buf": _head_waits_for_its_body,
+    "aiohttp.http_writer.StreamWriter._eof": _end_is_sent_once,
+    "aiohttp.http_writer._serialize_headers": _heads_are_serialized,
+    "aiohttp.helpers.rfc822_formatted_time": _date_is_that_of_http,
+    "aiohttp.web_response.Response": _whole_answers_are_known,
+    "aiohttp.web_app.Application._client_max_size": _size_is_the_applications,
+    "aiohttp.base_protocol.BaseProtocol": _connection_knows_whether_it_is_read,
+    "aiohttp.web_server.Server._task_handler": _server_waits_for_its_tasks,
+    "aiohttp.tcp_helpers.tcp_keepalive": _sockets_are_kept_alive,
+    "aiohttp.http_parser.DeflateBuffer": _bodies_are_decompressed_in_parts,
+}
+
+
+def failing(checks: Mapping[str, Callable[[], bool]]) -> list[str]:
+    return [name for name, check in checks.items() if not _holds(check)]
+
+
+def _holds(check: Callable[[], bool]) -> bool:
+    try:
+        return check()
+    except Exception:
+        # A name is gone, or takes other arguments.
+        return False
+
+
+@cache
+def find_changed() -> tuple[str, ...]:
+    """What does not mean any more what is assumed here."""
+    return tuple(failing(CHECKS))
