@@ -41,7 +41,7 @@ class TextEncoder:
 
 class PlainText(ClientProtocol):
     name = "plain text"
-    paths: ClassVar[Mapping[str, str]] = {"/text": "POST"}
+    paths: ClassVar[Mapping[str, str]] = {"/text": "POST", "/v1/lines": "POST"}
     own_headers = frozenset({"speaks-plain-text"})
     whole_type = stream_type = TEXT
 
@@ -169,3 +169,12 @@ async def test_the_inspector_shows_what_was_sent_and_where(gateway: GatewayUnder
     async with gateway.client.get(f"{gateway.url}/inspector/requests/1") as shown:
         client = msgspec.json.decode(await shown.read())["client"]
     assert (client["path"], client["text"]) == ("/text", "Hi")
+
+
+async def test_a_path_with_a_version_is_served_under_every_prefix(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    for prefix in ("/v1", "", "/openai/v1", "/openai"):
+        engine.will(text("Hello"))
+        async with gateway.client.post(f"{gateway.url}{prefix}/lines", data=b"Hi") as answered:
+            assert await said(answered) == (200, "Hello\n")
+        async with gateway.client.get(f"{gateway.url}{prefix}/lines") as answered:
+            assert await said(answered) == (405, f"! {prefix}/lines takes POST, not GET.\n")

@@ -81,13 +81,15 @@ def _allowed(wrong: web.HTTPMethodNotAllowed, request: web.BaseRequest) -> str:
 # ---- answers ---------------------------------------------------------------------------------------------------------
 
 
-def answer_failed(request: web.Request, state: RequestState, failure: Exception) -> web.StreamResponse:
+def answer_failed(
+    request: web.Request, state: RequestState, failure: Exception, protocols: ProtocolPaths
+) -> web.StreamResponse:
     error = failure if isinstance(failure, ApiError) else foreign_to_error(failure, request)
     error = error or _report_bug(failure, state.id)
     state.logged["error"] = error.code or error.kind
     started = state.started
     if started is None:
-        return error_to_answer(error, request.app[APP].routing.protocol_of(request))
+        return error_to_answer(error, protocols.protocol_of(request.path, request.headers))
     # Nothing but the rest of a body may follow its head.
     if request.transport is not None:
         cut_off(request.transport, started)

@@ -55,7 +55,7 @@ async def served(request: web.Request, handler: Handler) -> web.StreamResponse:
         status = 200 if state.finished else 499
         raise asyncio.CancelledError from None
     except Exception as failure:
-        response = answer_failed(request, state, failure)
+        response = answer_failed(request, state, failure, app.routing.protocols)
         status = response.status
         return response
     finally:

@@ -1,12 +1,10 @@
 """What the routes and the middleware find in the application: one object, by one key."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from aiohttp import web
 from msgspec import Struct
 
-from antiphon.core.protocols.client_protocol import ClientProtocol
 from antiphon.files.library import FileLibrary
 from antiphon.files.vector_stores.store_files import StoreFiles
 from antiphon.files.vector_stores.vector_stores import VectorStores
@@ -60,12 +58,10 @@ class Resources(Struct, frozen=True):
 
 
 class Routing(Struct, frozen=True):
+    """For answers to what fails."""
+
     protocols: ProtocolPaths
     nearest: NearestRoute
-
-    def protocol_of(self, request: web.BaseRequest) -> ClientProtocol:
-        headers: Mapping[str, str] = request.headers
-        return self.protocols.protocol_of(request.path, headers)
 
 
 class Parts(Struct, frozen=True):

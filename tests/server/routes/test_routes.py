@@ -28,5 +28,5 @@ def test_every_route_that_takes_a_body_says_how_large_it_may_be() -> None:
 
 def test_no_handler_reads_a_body_past_the_table() -> None:
     """A form is read piece by piece, and what is relayed is not read at all."""
-    found = {path.name for path in Path(bodies.__file__).parent.glob("*.py") if READS.search(path.read_text())}
+    found = {path.name for path in Path(bodies.__file__).parent.rglob("*.py") if READS.search(path.read_text())}
     assert found == {"bodies.py", "multipart.py", "siblings.py"}
