@@ -66,9 +66,13 @@ class ReceivedRequest(NamedTuple):
     # Its body says the same, as a request of the Responses API.
     is_as_sent: bool = True
 
+    @property
+    def has_large_body(self) -> bool:
+        return len(self.arrival.body) >= LARGE_BODY
+
     def is_large(self, history: Sequence[object]) -> bool:
         own = 1 if isinstance(self.request.input, str) else len(self.request.input or ())
-        return len(self.arrival.body) >= LARGE_BODY or len(history) + own >= LARGE_HISTORY
+        return self.has_large_body or len(history) + own >= LARGE_HISTORY
 
     @property
     def notices(self) -> list[str]:
@@ -240,9 +244,8 @@ class Gateway:
 
     async def prepare(self, read: ReceivedRequest, recorder: ResponseRecorder, *, compact: bool = False) -> ResponseRun:
         request = read.request
-        recorder.has_large_body = len(read.arrival.body) >= LARGE_BODY
         given, named = request.input, request.model
-        history = await recorder.read(request_to_items(request))
+        history = await recorder.read(request_to_items(request), large_body=read.has_large_body)
         large = read.is_large(history)
         arrival, recording = read.arrival, None
         if self._may_record is not None and self._may_record():
@@ -307,7 +310,7 @@ class Gateway:
     async def _enqueue(self, read: ReceivedRequest, recorder: ResponseRecorder) -> Enqueued:
         """Checks all that can be checked now. The history is read again when the response runs."""
         request = read.request
-        history = await recorder.read(request_to_items(request), locks=False)
+        history = await recorder.read(request_to_items(request), locks=False, large_body=read.has_large_body)
         chosen = ModelChoice(request.model)
         # An engine that is away is no reason to refuse a response that runs later.
         if not self.pool.ready:
@@ -331,12 +334,11 @@ class Gateway:
         exchange = await self.aside(make_exchange, recorder.owner, large=large)
         await self.check_definitions(exchange, recorder.owner, large=large)
         await check_tools(request, self.equipment.tools, recorder.owner)
-        recorder.has_large_body = len(read.arrival.body) >= LARGE_BODY
         record = await self.aside(partial(recorder.to_record, exchange.response), recorder.owner, large=large)
         if request.store is False:
             record = structs.replace(record, kept_after_end=self._unstored_retention)
         to_stored = partial(_to_queued, read, self.sealer_of(recorder.owner))
-        await self.store.enqueue(record, await self.aside(to_stored, recorder.owner, large=recorder.has_large_body))
+        await self.store.enqueue(record, await self.aside(to_stored, recorder.owner, large=read.has_large_body))
         await self.owners.catch_up(record.owner)
         return Enqueued(record, bool(request.stream), exchange.notices)
 
