@@ -16,19 +16,20 @@ from aiohttp.http_parser import DeflateBuffer
 from aiohttp.http_writer import StreamWriter
 
 import antiphon
-from antiphon.transport import internals
+from antiphon.transport import assumptions, internals
+from antiphon.transport.assumptions import CHECKS, Sample, failing, finished
 from antiphon.transport.choice import find_missing
-from antiphon.transport.internals import CHECKS, Sample, failing, finished
 
 SOURCE = Path(antiphon.__file__).parent
 INTERNALS = SOURCE / "transport" / "internals.py"
+ASSUMPTIONS = SOURCE / "transport" / "assumptions.py"
 # A server's connections cannot be replaced otherwise. Without the internals it is aiohttp's own that are used.
 CONNECTIONS = SOURCE / "transport" / "connections.py"
 FAST = SOURCE / "transport" / "fast"
 # What both kinds of connections share.
 WATCHED = SOURCE / "transport" / "watched.py"
 ALL = [path for path in sorted(SOURCE.rglob("*.py")) if path != INTERNALS]
-OTHERS = [path for path in ALL if FAST not in path.parents and path not in (CONNECTIONS, WATCHED)]
+OTHERS = [path for path in ALL if FAST not in path.parents and path not in (ASSUMPTIONS, CONNECTIONS, WATCHED)]
 
 # Resolvers and the like are written against `aiohttp.abc`: it is documented.
 PUBLIC = {"aiohttp", "aiohttp.abc", "aiohttp.web"}
@@ -147,13 +148,15 @@ def test_a_name_that_is_gone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_import_that_fails_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(aiohttp.http_writer, "_serialize_headers")
-    monkeypatch.delitem(sys.modules, "antiphon.transport.internals")
+    for name in ("assumptions", "internals"):
+        monkeypatch.delitem(sys.modules, f"antiphon.transport.{name}")
+    monkeypatch.delattr(antiphon.transport, "internals")
     assert find_missing() == ["aiohttp.http_writer"]
 
 
 def test_the_checks_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_missing() == ()
-    monkeypatch.setattr(internals, "CHECKS", {"never": Callable})
+    monkeypatch.setattr(assumptions, "CHECKS", {"never": Callable})
     assert find_missing() == ()
 
 

@@ -8,16 +8,16 @@ from aiohttp import web
 from antiphon.app import lifetime
 from antiphon.app.lifetime import BESIDE, OwnAddresses
 from antiphon.app.observability import Observability
-from antiphon.app.options import connection_options, http_limits
+from antiphon.app.options import connection_options
 from antiphon.app.parts import (
     NO_EXTENSIONS,
     Given,
-    make_access,
     make_beside,
     make_checkers,
     make_equipment,
     make_gateway,
     make_inspection,
+    make_parts,
     make_pool,
     make_resources,
     make_storage,
@@ -28,14 +28,13 @@ from antiphon.app.parts import WorkerPart as WorkerPart
 from antiphon.core.protocols.table import PROTOCOLS
 from antiphon.server.every_request import add_headers, served
 from antiphon.server.nearest_route import NearestRoute
-from antiphon.server.parts import APP, Parts, Routing
+from antiphon.server.parts import APP, Routing
 from antiphon.server.paths import ProtocolPaths
-from antiphon.server.readiness import OpenWork, Readiness
 from antiphon.server.routes.table import route_table
 from antiphon.server.siblings import Siblings
 from antiphon.settings.settings import Settings
 from antiphon.store.protocol import Store
-from antiphon.transport import Runner, transport_of
+from antiphon.transport import Runner
 
 if TYPE_CHECKING:
     from antiphon.engines.embedded.process import EngineProcess, SharedEngineProcess
@@ -66,21 +65,11 @@ def make_app(
     gateway.attached = tools.mcp.attached
     protocols = ProtocolPaths((*PROTOCOLS, *extensions.protocols))
     routes = route_table(protocols.others)
+    routing = Routing(protocols, NearestRoute(routes.api, routes.others))
+    resources, options = make_resources(storage, gateway), connection_options(settings, extensions.intervals, protocols)
     app = web.Application(middlewares=[served], client_max_size=settings.max_body_bytes)
-    app[APP] = Parts(
-        gateway,
-        make_access(settings),
-        make_resources(storage, gateway),
-        Routing(protocols, NearestRoute(routes.api, routes.others)),
-        transport_of(session),
-        http_limits(settings, extensions.intervals),
-        given.part.siblings,
-        inspection,
-        OpenWork(Readiness(store, lifetime=extensions.intervals.readiness)),
-        observability.exposed(routes.api),
-    )
-    options = observability.counted(connection_options(settings, extensions.intervals, protocols))
-    app[BESIDE] = make_beside(given, gateway, storage, tools, own, options)
+    app[APP] = make_parts(given, gateway, resources, routing, inspection, observability.exposed(routes.api))
+    app[BESIDE] = make_beside(given, gateway, storage, tools, own, observability.counted(options))
     app.add_routes(routes.served)
     app.on_response_prepare.append(add_headers)
     lifetime.join(app, store_max_bytes=settings.store_max_bytes if given.part.sweeps else None, checkers=checkers.own)

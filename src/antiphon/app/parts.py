@@ -22,6 +22,7 @@ from antiphon.app.options import (
     background_options,
     engine_options,
     file_limits,
+    http_limits,
     placement_options,
     request_limits,
     store_kind,
@@ -58,7 +59,9 @@ from antiphon.sandbox.containers.kernels import Kernels
 from antiphon.server.inspector.files import read_page
 from antiphon.server.inspector.inspector import GatewayDescription, Inspection, Inspector
 from antiphon.server.inspector.recordings import Recordings
-from antiphon.server.parts import Access, Resources
+from antiphon.server.parts import Access, Parts, Resources, Routing
+from antiphon.server.readiness import OpenWork, Readiness
+from antiphon.server.request_counts import Exposed
 from antiphon.server.request_headers import AllowedHosts, CrossOrigin
 from antiphon.server.siblings import Siblings
 from antiphon.settings.keys import earlier_owners, is_loopback, key_owners, metrics_readers, needs_key
@@ -67,7 +70,7 @@ from antiphon.store.protocol import Store
 from antiphon.tools.mcp.runner import McpRunner, NoMcp
 from antiphon.tools.mcp.session import is_installed
 from antiphon.tools.runner import ToolRunner
-from antiphon.transport import ConnectionOptions
+from antiphon.transport import ConnectionOptions, transport_of
 from antiphon.transport.write_batch import WriteBatch
 
 if TYPE_CHECKING:
@@ -289,6 +292,30 @@ def make_inspection(given: Given) -> Inspection:
         listing=ViewTurns(2, own_places=1, now=now),
         description=GatewayDescription(__version__, part.gateway_started or time.time(), store_kind(settings)),
         process_started=time.time(),
+    )
+
+
+def make_parts(
+    given: Given,
+    gateway: Gateway,
+    resources: Resources,
+    routing: Routing,
+    inspection: Inspection,
+    metrics: Exposed | None,
+) -> Parts:
+    """What its requests use."""
+    settings, intervals = given.settings, given.extensions.intervals
+    return Parts(
+        gateway=gateway,
+        access=make_access(settings),
+        resources=resources,
+        routing=routing,
+        transport=transport_of(given.session),
+        limits=http_limits(settings, intervals),
+        siblings=given.part.siblings,
+        inspection=inspection,
+        open=OpenWork(Readiness(given.store, lifetime=intervals.readiness)),
+        metrics=metrics,
     )
 
 

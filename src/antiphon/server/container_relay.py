@@ -21,7 +21,7 @@ P = ParamSpec("P")
 # An id in stored items.
 ID = re.compile(rb'"(cntr_[0-9a-f]+)"')
 # The tools that use one.
-USERS = frozenset({"code_interpreter", "shell"})
+USERS = ("code_interpreter", "shell")
 GONE = "The worker process that had this container has just ended. Send the request again."
 
 
@@ -42,6 +42,7 @@ def in_its_worker(
 async def relayed_response(request: web.Request, read: CreateResponse, body: bytes) -> web.StreamResponse | None:
     """The answer to a request whose tools use a container of another process. None: it is to be answered here."""
     app = request.app[APP]
+    # Nobody has checked the tools yet.
     tools = [tool for tool in read.tools or () if tool.get("type") in USERS]
     if not tools or app.resources.containers is None or not app.siblings.asked_by(request):
         return None
@@ -58,7 +59,6 @@ def _owner_of(request: web.Request, id: str) -> Sibling | None:
 
 
 def _named_by(tool: dict[str, Any]) -> str | None:
-    """Nobody has checked the tool yet."""
     match tool:
         case {"container": str(id)} | {"environment": {"container_id": str(id)}}:
             return id

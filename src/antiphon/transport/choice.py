@@ -17,7 +17,7 @@ def find_missing() -> Sequence[str]:
     """What the fast transport needs of aiohttp, and the installed one does not have, or not in the same meaning."""
     try:
         # Not imported before, because the import fails without a name that it needs.
-        from antiphon.transport.internals import find_changed
+        from antiphon.transport.assumptions import find_changed
     except ImportError as gone:
         return [gone.name or str(gone)]
     return find_changed()

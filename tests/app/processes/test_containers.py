@@ -128,3 +128,7 @@ async def test_what_cannot_be_read_is_refused_where_it_comes(workers: tuple[Gate
     there = await made(second, "there")
     status, refused = await first.post({"input": 5, "tools": [NAMED | {"container": there}]})
     assert (status, refused["error"]["param"]) == (400, "input")
+    wrong: list[dict[str, Any]] = [{"type": {}}, {"type": ["shell"]}, {"type": "shell", "environment": []}]
+    for tool in [*wrong, NAMED | {"container": "cntr_zz"}]:
+        status, refused = await first.post({"input": "Hi", "tools": [tool]})
+        assert status == 400, refused
