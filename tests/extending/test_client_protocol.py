@@ -43,6 +43,7 @@ class PlainText(ClientProtocol):
     name = "plain text"
     paths: ClassVar[Mapping[str, str]] = {"/text": "POST", "/v1/lines": "POST"}
     own_headers = frozenset({"speaks-plain-text"})
+    key_header = "text-key"
     whole_type = stream_type = TEXT
 
     def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> ReadRequest:
@@ -178,3 +179,14 @@ async def test_a_path_with_a_version_is_served_under_every_prefix(gateway: Gatew
             assert await said(answered) == (200, "Hello\n")
         async with gateway.client.get(f"{gateway.url}{prefix}/lines") as answered:
             assert await said(answered) == (405, f"! {prefix}/lines takes POST, not GET.\n")
+
+
+async def test_a_key_may_come_in_its_own_header(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(text("Hello"))
+    async with aiohttp.ClientSession() as client:
+        async with client.post(f"{gateway.url}/text", data=b"Hi", headers={"Text-Key": "right"}) as answered:
+            assert await said(answered) == (200, "Hello\n")
+        async with client.post(f"{gateway.url}/text", data=b"Hi", headers={"Text-Key": "wrong"}) as answered:
+            assert await said(answered) == (401, "! Incorrect API key provided.\n")
+        async with client.post(f"{gateway.url}/text", data=b"Hi", headers={"Another-Key": "right"}) as answered:
+            assert (await said(answered))[0] == 401

@@ -94,6 +94,7 @@ class ProtocolPaths:
 
     def __init__(self, protocols: Sequence[ClientProtocol]) -> None:
         self.default, *self.others = protocols
+        self.key_headers = [each.key_header for each in protocols if each.key_header is not None]
 
     @property
     def direct(self) -> frozenset[str]:

@@ -49,6 +49,8 @@ class ClientProtocol(ABC):
     path: ClassVar[str]
     # Headers, in lower case, that only clients of this protocol send: they get its errors wherever their requests go.
     own_headers: ClassVar[frozenset[str]] = frozenset()
+    # A header, in lower case, that may have the key: beside `Authorization: Bearer`, and `api-key`.
+    key_header: ClassVar[str | None] = None
     # The `Content-Type` of an answer that is not streamed, and of one that is.
     whole_type: ClassVar[str] = JSON
     stream_type: ClassVar[str] = EVENT_STREAM

@@ -55,7 +55,8 @@ def _to_text(instruments: Instruments, state: GatewayState) -> bytes:
 
 def _check_key(request: web.Request) -> None:
     """Where no key is set at all, anybody may read them who may use the gateway."""
-    clients, readers, given = request.app[APP].access.keyring, request.app[APP].access.metrics_keys, key_of(request)
+    app = request.app[APP]
+    clients, readers, given = app.access.keyring, app.access.metrics_keys, key_of(request, app)
     if not clients and not readers:
         return
     if not given:

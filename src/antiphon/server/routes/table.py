@@ -132,8 +132,11 @@ class RouteTable(NamedTuple):
 def route_table(protocols: Iterable[ClientProtocol]) -> RouteTable:
     """`protocols`: beside the Responses API. A path that one of them has is its own, also if it would be passed through."""
     own = [_protocol_route(each, path, method) for each in protocols for path, method in each.paths.items()]
+    taken = {(route.method, route.path) for route in own}
     versioned = [route for route in own if has_version(route.path)]
-    return RouteTable([*versioned, *API_ROUTES], [*(route for route in own if route not in versioned), *OTHER_ROUTES])
+    others = [route for route in own if not has_version(route.path)]
+    api = [route for route in API_ROUTES if (route.method, route.path) not in taken]
+    return RouteTable([*versioned, *api], [*others, *OTHER_ROUTES])
 
 
 def _protocol_route(protocol: ClientProtocol, path: str, method: str) -> web.RouteDef:
