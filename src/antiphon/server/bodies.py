@@ -100,18 +100,6 @@ def _too_large(most: int) -> BodyTooLarge:
 # ---- the model that a body names, for an engine that gets it as it is ------------------------------------------------
 
 
-async def with_deployment(request: web.Request, body: bytes) -> bytes:
-    """The body; if it names no model, with the deployment of the path as its model."""
-    deployment = request.match_info.get("deployment")
-    if deployment is None:
-        return body
-    return await in_turn(request, partial(_with_default_model, body, deployment), large=len(body) >= LARGE_BODY)
-
-
-def _with_default_model(body: bytes, model: str) -> bytes:
-    return body if model_of(body) is not None else with_model(body, model)
-
-
 def model_of(body: bytes) -> str | None:
     value = _decode(body)
     model = value.get("model") if isinstance(value, dict) else None

@@ -17,7 +17,7 @@ from antiphon.errors import seconds_to_header
 from antiphon.gateway.limits.admission import EngineSeat
 from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.server.answers import notice_header
-from antiphon.server.bodies import Bodies, in_turn, model_of, with_deployment, with_model
+from antiphon.server.bodies import Bodies, in_turn, model_of, with_model
 from antiphon.server.parts import APP
 from antiphon.server.paths import canonical_path
 from antiphon.server.request_state import OWNER, STATE
@@ -47,7 +47,7 @@ def _is_plain(value: str) -> bool:
 
 async def passed_through(request: web.Request, bodies: Bodies) -> web.StreamResponse:
     """Only the model is changed, if another one answers."""
-    body = await with_deployment(request, await bodies.read(request))
+    body = await bodies.read(request)
     async with request.app[APP].gateway.admission.entered(request[OWNER]) as seat:
         return await _pass_through(request, body, seat)
 
@@ -55,10 +55,12 @@ async def passed_through(request: web.Request, bodies: Bodies) -> web.StreamResp
 async def _pass_through(request: web.Request, body: bytes, seat: EngineSeat) -> web.StreamResponse:
     gateway, began = request.app[APP].gateway, asyncio.get_running_loop().time()
     large = len(body) >= LARGE_BODY
-    asked = await in_turn(request, partial(model_of, body), large=True) if large else model_of(body)
+    named = await in_turn(request, partial(model_of, body), large=large)
+    asked = named if named is not None else request.match_info.get("deployment")
     chosen = await gateway.pool.choose(asked, None)
-    if chosen.model is not None and chosen.model != asked:
-        body = await in_turn(request, partial(with_model, body, chosen.model), large=large)
+    model = chosen.model if chosen.model is not None else asked
+    if model is not None and model != named:
+        body = await in_turn(request, partial(with_model, body, model), large=large)
     engine = chosen.engines[0]
     request[STATE].logged |= {"engine": engine.root, "model": chosen.model or engine.knowledge.default_model}
     response = web.StreamResponse(headers=notice_header(chosen.notices))
