@@ -7,7 +7,6 @@ from aiohttp import web
 
 from antiphon import __version__
 from antiphon.errors import Forbidden, NotFound, StoreUnavailable, Unauthorized
-from antiphon.gateway.state.owners import Keyring
 from antiphon.ids import ADMIN
 from antiphon.server.metrics.instruments import Instruments
 from antiphon.server.metrics.merging import merge
@@ -24,8 +23,6 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 NO_METRICS = "This gateway has no metrics: the setting metrics is false."
 NEEDS_KEY = "The metrics need a key: send `Authorization: Bearer KEY`, with the admin_key or a metrics_key of the settings."
 NOT_THIS_KEY = "This key may not read the metrics, which show what all keys do. Use the admin_key or a metrics_key."
-# The keys that may read the metrics, and nothing else.
-METRICS_KEYS = web.AppKey("metrics_keys", Keyring)
 
 
 async def metrics(request: web.Request) -> web.Response:
