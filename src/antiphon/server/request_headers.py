@@ -77,7 +77,7 @@ def _is_address(name: str) -> bool:
     return True
 
 
-# ---- Web pages of other origins: which of them may use the API, and the headers by which browsers know ------------------
+# ---- Web pages of other origins: which of them may use the API, and the headers by which browsers know ---------------
 
 ALL_ORIGINS = "*"
 # What a page may read of an answer beside its body.
@@ -128,7 +128,7 @@ def answer_preflight(request: web.Request, cross_origin: CrossOrigin) -> web.Res
     return web.Response(status=204, headers=headers)
 
 
-# ---- the checks --------------------------------------------------------------------------------------------------------
+# ---- the checks ------------------------------------------------------------------------------------------------------
 
 
 def check_headers(

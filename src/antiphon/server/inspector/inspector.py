@@ -54,7 +54,8 @@ class Inspection(Struct, frozen=True):
     needs_key: bool
     # For requests that are opened: the whole answer is in memory until it is sent.
     opening: ViewTurns
-    # For the lists of what is stored.
+    # For the lists of what is stored. One at a time of each owner, and few in all: a search reads much, with the connections of
+    # the store that all requests need.
     listing: ViewTurns
     description: GatewayDescription
     # Of this process, in seconds since 1970.

@@ -76,9 +76,6 @@ T = TypeVar("T")
 LONGEST_PREVIEW = 120
 
 
-# One at a time of each owner, and few in all: a search reads much, with the connections of the store that all requests need.
-
-
 HIDDEN = "Texts cannot be searched here: `inspector_bodies` is false. Leave out `search`."
 
 
