@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from aiohttp import web
 
 from antiphon.app.app import make_app, make_runner
-from antiphon.server.app_keys import GATEWAY
+from antiphon.server.parts import APP
 from antiphon.settings.settings import Settings
 from antiphon.store import open_store
 from antiphon.transport import make_session
@@ -71,7 +71,7 @@ class Target:
                 runner = make_runner(app)
                 await runner.setup()
                 await web.TCPSite(runner, "127.0.0.1", 0).start()
-                await app[GATEWAY].pool.ready_event.wait()
+                await app[APP].gateway.pool.ready_event.wait()
                 # What exists by now is not looked at when garbage is collected: that is not the work of a request.
                 gc.collect()
                 gc.freeze()

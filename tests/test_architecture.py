@@ -29,6 +29,8 @@ settings
 core
 core/events
 core/protocols/responses
+core/protocols/client_protocol.py
+core/protocols/responses/protocol.py
 core/protocols
 core/knowledge
 core/checks
@@ -456,9 +458,8 @@ def imports_at_load(path: Path, modules: set[str]) -> Iterator[str]:
 
 # Who reads JSON that came over the network: a client's body or message, and an engine's answer.
 READS_JSON = {
-    # Answers of other worker processes; and where the history of a request is.
+    # Answers of other worker processes.
     "server/siblings.py",
-    "server/container_relay.py",
     "server/bodies.py",
     "server/routes/websocket.py",
 }

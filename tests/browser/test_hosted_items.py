@@ -11,7 +11,7 @@ from support.gateway import CHECKER, running_gateway
 from support.image_mcp_server import png
 from support.toy_tool import DICE, Dice
 
-from antiphon.app.app import Extensions
+from antiphon.app.parts import Extensions
 
 CITED = {
     "type": "output_text",

@@ -12,7 +12,7 @@ from support.codex import Codex, Person, write_codex
 from support.engine import OWN_FIELDS, MockEngine
 from support.gateway import CHECKER, GatewayUnderTest, running_gateway, started
 
-from antiphon.app.app import Extensions
+from antiphon.app.parts import Extensions
 from antiphon.cli.codex.config import BASE_SETTINGS, LEAN_SETTINGS, known_settings
 from antiphon.gateway.runs.observers import Observer
 from antiphon.server.routes.models import BASE_INSTRUCTIONS, LEAN_INSTRUCTIONS, catalog_entry

@@ -10,10 +10,9 @@ from support.codex import Codex, Person, asked, calls, shell
 from support.engine import CUT, Body, MockEngine, Writer, chunk, text
 from support.gateway import GatewayUnderTest
 
+from antiphon.server.readiness import GOING_AWAY, Leave
 from antiphon.server.routes.websocket import (
-    GOING_AWAY,
     Connection,
-    Leave,
     too_old,
 )
 

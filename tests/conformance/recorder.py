@@ -21,7 +21,7 @@ from conformance.validators import JSON, Document, Schema, documents
 
 from antiphon.core.events import encode as sse
 from antiphon.errors import UNREADABLE, ApiError
-from antiphon.server.multipart import FormPart, PartStart
+from antiphon.server.routes.multipart import FormPart, PartStart
 from antiphon.server.routes.websocket import Connection
 from antiphon.transport import reads_whole
 

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from support.engine import MockEngine, answer, call
 from support.gateway import CHECKER, GatewayUnderTest, running_gateway
 
-from antiphon.app.app import Extensions
+from antiphon.app.parts import Extensions
 from antiphon.tools.mcp.runner import NoMcp
 
 Tool = dict[str, Any]

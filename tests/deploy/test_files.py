@@ -36,7 +36,7 @@ from antiphon.app.app import CLOSING_TIME
 from antiphon.app.checked_settings import load_settings
 from antiphon.app.start_up import refuse_to_be_open
 from antiphon.gateway.background.workers import CLOSING_TIME as WORKERS_CLOSING_TIME
-from antiphon.server.routes.models import DEADLINE
+from antiphon.server.readiness import DEADLINE
 from antiphon.server.routes.table import ROUTES
 from antiphon.server.traces.provider import CLOSING_TIME as TRACES_CLOSING_TIME
 from antiphon.settings.settings import Settings

@@ -11,7 +11,7 @@ from support.gateway import running_gateway, started
 from support.raw_server import raw_server, sized, write_in_pieces
 
 from antiphon.engines.detection import EngineDocuments, detect, find_local_engines, follow
-from antiphon.server.app_keys import GATEWAY
+from antiphon.server.parts import APP
 from antiphon.settings.sources import load
 from bench.processes import free_port
 
@@ -145,7 +145,7 @@ async def test_the_embedded_engine_that_loads_its_model_is_nothing_to_warn_of(
 ) -> None:
     async with running_gateway(engine) as gateway:
         engine.list_answer = Refusal(503, {"error": "Loading model"})
-        (loading,) = gateway.app[GATEWAY].pool.engines
+        (loading,) = gateway.app[APP].gateway.pool.engines
         loading.is_embedded, loading.ready = True, False
         assert (await gateway.post({"input": "Hi"}))[0] == 503
         assert "engine cannot be used" not in [record.getMessage() for record in caplog.records]

@@ -10,7 +10,7 @@ from msgspec import structs
 from support.engine import MockEngine, Writer, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway, started
 
-from antiphon.app.lifetime import DISCOVERY
+from antiphon.app.lifetime import BESIDE
 from antiphon.engines.discovery import addresses_of
 from antiphon.settings.settings import Settings
 
@@ -48,7 +48,7 @@ async def three_addresses() -> AsyncIterator[list[MockEngine]]:
 async def behind_a_name(mocks: list[MockEngine], names: Names) -> AsyncIterator[GatewayUnderTest]:
     port = mocks[0].url.rpartition(":")[2]
     async with running_gateway(f"dns+http://localhost:{port}") as gateway:
-        discovery = gateway.app[DISCOVERY]
+        discovery = gateway.app[BESIDE].discovery
         await gateway.gateway.pool.ready_event.wait()
         discovery._resolve = names
         await discovery.look()
@@ -77,7 +77,7 @@ async def test_addresses_come_and_go() -> None:
     async with three_addresses() as mocks, behind_a_name(mocks, names := Names("127.0.0.1", "127.0.0.2")) as gateway:
         kept = gateway.gateway.pool.engines[1]
         names.addresses = ["127.0.0.2", "127.0.0.3"]
-        await gateway.app[DISCOVERY].look()
+        await gateway.app[BESIDE].discovery.look()
         assert roots(gateway) == [mocks[1].url, mocks[2].url]
         assert gateway.gateway.pool.engines[0] is kept, "it keeps what is known of it"
         assert all(engine.ready for engine in gateway.gateway.pool.engines)
@@ -96,7 +96,7 @@ async def test_an_engine_that_goes_finishes_what_it_answers() -> None:
         asking = asyncio.create_task(gateway.create())
         await mocks[1].asked.wait()
         names.addresses = ["127.0.0.3"]
-        await gateway.app[DISCOVERY].look()
+        await gateway.app[BESIDE].discovery.look()
         assert roots(gateway) == [mocks[2].url]
         goes_on.set()
         assert (await asking)["output_text"] == "one two"
@@ -107,14 +107,14 @@ async def test_an_engine_that_goes_finishes_what_it_answers() -> None:
 async def test_a_name_that_is_not_known_for_the_moment_changes_nothing() -> None:
     async with three_addresses() as mocks, behind_a_name(mocks, names := Names("127.0.0.1")) as gateway:
         names.addresses = socket.gaierror("Temporary failure in name resolution")
-        await gateway.app[DISCOVERY].look()
+        await gateway.app[BESIDE].discovery.look()
         assert roots(gateway) == [mocks[0].url]
         names.addresses = []
-        await gateway.app[DISCOVERY].look()
+        await gateway.app[BESIDE].discovery.look()
         status, body = await gateway.post({"model": "mock", "input": "Hi"})
         assert (status, body["error"]["message"]) == (503, "No engine is known yet.")
         names.addresses = ["127.0.0.2"]
-        await gateway.app[DISCOVERY].look()
+        await gateway.app[BESIDE].discovery.look()
         await gateway.create()
 
 
@@ -148,7 +148,7 @@ async def test_new_settings_change_how_engines_are_chosen(engine: MockEngine) ->
 
 async def test_credentials_and_a_path_stay_with_each_address() -> None:
     async with running_gateway("dns+https://ada:secret@localhost:1/api/v1", health_interval=0) as gateway:
-        discovery = gateway.app[DISCOVERY]
+        discovery = gateway.app[BESIDE].discovery
         discovery._resolve = Names("::1", "10.0.0.1")
         found = await discovery._engines_of("dns+https://ada:secret@localhost:1/api/v1", [])
         assert [engine.root for engine in found] == ["https://[::1]:1/api", "https://10.0.0.1:1/api"]

@@ -1,24 +1,25 @@
-"""A second client protocol, in some thirty lines: plain text in, plain text out, one line for each item."""
+"""A second client protocol: plain text in, plain text out, one line for each item. It is one class, and one row."""
 
-from typing import ClassVar
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, ClassVar
 
 import aiohttp
-from aiohttp import web
-from support.engine import MockEngine, answer, call, chunk
-from support.gateway import CHECKER
+import msgspec
+import pytest_asyncio
+from support.engine import MockEngine, Refusal, Writer, answer, call, chunk, text
+from support.gateway import CHECKER, GatewayUnderTest, running_gateway
+from support.raw_client import dialled, post
 
-from antiphon.app.app import Extensions, make_app, make_runner
+from antiphon.app.parts import Extensions
 from antiphon.core.events.plain_deltas import AnyEvent, expand
-from antiphon.core.protocols.client_protocol import ClientProtocol
+from antiphon.core.protocols.client_protocol import ClientProtocol, ErrorAnswer, ReadRequest
 from antiphon.core.protocols.responses.limits import RequestLimits
-from antiphon.gateway.runs.outbox import EncodedSink
-from antiphon.server.app_keys import GATEWAY, TRANSPORT
-from antiphon.server.request_state import OWNER
-from antiphon.settings.settings import Settings
-from antiphon.store import open_store
-from antiphon.transport import make_session
+from antiphon.errors import ApiError, InvalidRequest
 from antiphon.wire import events
-from antiphon.wire.responses import CreateResponse, FunctionCall
+from antiphon.wire.responses import CreateResponse, FunctionCall, Response
+
+TEXT = "text/plain; charset=utf-8"
 
 
 class TextEncoder:
@@ -34,40 +35,158 @@ class TextEncoder:
                 return f"\n! {response.error.message}".encode()
         return b""
 
-
-def read_text(body: bytes, limits: RequestLimits) -> tuple[CreateResponse, list[str]]:
-    tools = [{"type": "function", "name": "look"}]
-    return CreateResponse(input=body.decode(), tools=tools, stream=True, store=False), []
+    def heartbeat(self) -> bytes:
+        return b"\n"
 
 
-PLAIN_TEXT = ClientProtocol(read_text, TextEncoder)
+class PlainText(ClientProtocol):
+    name = "plain text"
+    paths: ClassVar[Mapping[str, str]] = {"/text": "POST", "/v1/lines": "POST"}
+    own_headers = frozenset({"speaks-plain-text"})
+    key_header = "text-key"
+    whole_type = stream_type = TEXT
 
-
-async def speak(request: web.Request) -> web.StreamResponse:
-    gateway = request.app[GATEWAY]
-    run = await gateway.begin(await request.read(), request[OWNER], protocol=PLAIN_TEXT)
-    async with gateway.running(run):
-        await run.connect(gateway.heartbeat)
-        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
-        async with request.app[TRANSPORT].open_events(request, response) as stream:
-            await run.run(EncodedSink(stream, PLAIN_TEXT.make_encoder()))
-    return response
-
-
-async def test_a_toy_protocol_streams_text_and_calls(engine: MockEngine) -> None:
-    engine.will(answer(chunk({"content": "Let me "}), chunk({"content": "look."}), call("look", '{"at": "it"}')))
-    settings = Settings(upstream=(engine.url,), probe=False, seal_key="for the tests")
-    async with make_session() as session, open_store("memory:") as store, aiohttp.ClientSession() as client:
-        app = make_app(settings, session, store, extensions=Extensions(checker=CHECKER))
-        app.router.add_post("/text", speak)
-        runner = make_runner(app)
-        await runner.setup()
+    def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> ReadRequest:
         try:
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            url = f"http://127.0.0.1:{runner.addresses[0][1]}/text"
-            async with client.post(url, data=b"What is there?") as answered:
-                assert await answered.text() == 'Let me look.\nlook({"at": "it"})\n'
-        finally:
-            await runner.cleanup()
+            words = body.decode()
+        except UnicodeDecodeError:
+            raise InvalidRequest("This is no text.") from None
+        tools = [{"type": "function", "name": "look"}]
+        streams = headers.get("Accept") != TEXT
+        return ReadRequest(CreateResponse(input=words, tools=tools, stream=streams, store=False, background=True), ["smell"])
+
+    def encoder(self) -> TextEncoder:
+        return TextEncoder()
+
+    def whole(self, response: Response) -> bytes:
+        calls = [f"{item.name}({item.arguments})" for item in response.output if isinstance(item, FunctionCall)]
+        return "\n".join([response.output_text or "", *calls, ""]).encode()
+
+    def error(self, error: ApiError) -> ErrorAnswer:
+        return ErrorAnswer(error.status, f"! {error.message}\n".encode(), {**error.headers, "Content-Type": TEXT})
+
+
+# All that the server has to know of it.
+ROW = (PlainText(),)
+
+
+@pytest_asyncio.fixture
+async def gateway(engine: MockEngine) -> AsyncIterator[GatewayUnderTest]:
+    extensions = Extensions(checker=CHECKER, protocols=ROW)
+    settings: dict[str, Any] = {"heartbeat": 0.05, "max_body_bytes": 1000, "api_key": ("right",)}
+    async with running_gateway(engine, extensions=extensions, **settings) as made:
+        made.client.headers["Authorization"] = "Bearer right"
+        yield made
+
+
+async def said(answered: aiohttp.ClientResponse) -> tuple[int, str]:
+    assert answered.headers["Content-Type"] == TEXT
+    assert answered.headers["x-request-id"]
+    return answered.status, await answered.text()
+
+
+async def test_an_answer_is_streamed(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(answer(chunk({"content": "Let me "}), chunk({"content": "look."}), call("look", '{"at": "it"}')))
+    async with gateway.client.post(f"{gateway.url}/text", data=b"What is there?") as answered:
+        assert await said(answered) == (200, 'Let me look.\nlook({"at": "it"})\n')
+        assert answered.headers["antiphon-notice"] == "field smell is unknown and was left out"
     assert engine.last["messages"][-1]["content"] == "What is there?"
+
+
+async def test_an_answer_is_written_whole(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(answer(chunk({"content": "Let me look."}), call("look", '{"at": "it"}')))
+    async with gateway.client.post(f"{gateway.url}/text", data=b"What?", headers={"Accept": TEXT}) as answered:
+        assert await said(answered) == (200, 'Let me look.\nlook({"at": "it"})\n')
+
+
+async def test_a_client_that_waits_gets_signs_of_life(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    seen = asyncio.Event()
+
+    async def slowly(write: Writer) -> None:
+        await write(chunk({"content": "Slow"}))
+        await seen.wait()
+        await write(answer(chunk({"content": "ly."})))
+
+    engine.will(slowly)
+    async with gateway.client.post(f"{gateway.url}/text", data=b"How?") as answered:
+        assert await answered.content.readuntil(b"\n") == b"Slow\n"
+        assert await answered.content.readuntil(b"\n") == b"\n"
+        seen.set()
+        assert (await answered.content.read()).strip() == b"ly."
+
+
+async def test_what_cannot_be_read_is_refused_in_its_own_form(gateway: GatewayUnderTest) -> None:
+    async with gateway.client.post(f"{gateway.url}/text", data=b"\xff") as answered:
+        assert await said(answered) == (400, "! This is no text.\n")
+        assert answered.headers["x-should-retry"] == "false"
+
+
+async def test_what_no_route_takes_is_refused_in_its_own_form(gateway: GatewayUnderTest) -> None:
+    client, url = gateway.client, gateway.url
+    async with client.get(f"{url}/text") as answered:
+        assert await said(answered) == (405, "! /text takes POST, not GET.\n")
+        assert answered.headers["Allow"] == "POST"
+    async with client.post(f"{url}/text/more", data=b"Hi") as answered:
+        status, words = await said(answered)
+        assert (status, words[:2]) == (404, "! ")
+    async with client.post(f"{url}/txt", data=b"Hi", headers={"Speaks-Plain-Text": "1"}) as answered:
+        assert await said(answered) == (404, "! There is no POST /txt here. Did you mean POST /text?\n")
+    async with client.post(f"{url}/text", data=b"Hi", headers={"Authorization": "Bearer wrong"}) as answered:
+        assert await said(answered) == (401, "! Incorrect API key provided.\n")
+    async with client.post(f"{url}/texts", data=b"Hi") as answered:
+        assert (answered.status, answered.content_type) == (404, "application/json")
+
+
+async def test_what_reaches_no_middleware_is_refused_in_its_own_form(gateway: GatewayUnderTest) -> None:
+    async with dialled(gateway) as client:
+        await client.send(post(b"x" * 1001, b"Authorization: Bearer right", path=b"/text"))
+        refused = await client.answer()
+        assert (refused.status, refused.body) == (413, b"! The body is larger than 1000 bytes.\n")
+    async with dialled(gateway) as client:
+        await client.send(post(b"Hi", b"Expect: the unexpected", path=b"/text"))
+        refused = await client.answer()
+        assert (refused.status, refused.body) == (400, b"! The header `Expect` must be `100-continue`, or absent.\n")
+
+
+async def test_an_engine_that_fails_is_reported_in_its_own_form(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(Refusal(400, {"error": {"message": "No."}}))
+    async with gateway.client.post(f"{gateway.url}/text", data=b"Hi") as answered:
+        status, words = await said(answered)
+        assert (status, words[:2], "No." in words) == (400, "! ", True)
+
+
+async def test_the_other_protocols_are_as_they_were(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(text("Hello"))
+    response = await gateway.create("Hi")
+    assert response["output_text"] == "Hello"
+    status, refused = await gateway.post({"input": 5})
+    assert (status, refused["error"]["param"]) == (400, "input")
+
+
+async def test_the_inspector_shows_what_was_sent_and_where(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(text("Hello"))
+    async with gateway.client.post(f"{gateway.url}/text", data=b"Hi") as answered:
+        await answered.read()
+    async with gateway.client.get(f"{gateway.url}/inspector/requests/1") as shown:
+        client = msgspec.json.decode(await shown.read())["client"]
+    assert (client["path"], client["text"]) == ("/text", "Hi")
+
+
+async def test_a_path_with_a_version_is_served_under_every_prefix(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    for prefix in ("/v1", "", "/openai/v1", "/openai"):
+        engine.will(text("Hello"))
+        async with gateway.client.post(f"{gateway.url}{prefix}/lines", data=b"Hi") as answered:
+            assert await said(answered) == (200, "Hello\n")
+        async with gateway.client.get(f"{gateway.url}{prefix}/lines") as answered:
+            assert await said(answered) == (405, f"! {prefix}/lines takes POST, not GET.\n")
+
+
+async def test_a_key_may_come_in_its_own_header(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(text("Hello"))
+    async with aiohttp.ClientSession() as client:
+        async with client.post(f"{gateway.url}/text", data=b"Hi", headers={"Text-Key": "right"}) as answered:
+            assert await said(answered) == (200, "Hello\n")
+        async with client.post(f"{gateway.url}/text", data=b"Hi", headers={"Text-Key": "wrong"}) as answered:
+            assert await said(answered) == (401, "! Incorrect API key provided.\n")
+        async with client.post(f"{gateway.url}/text", data=b"Hi", headers={"Another-Key": "right"}) as answered:
+            assert (await said(answered))[0] == 401

@@ -9,7 +9,7 @@ from support.gateway import CHECKER, running_gateway
 from support.streams import check_stream, parse
 from support.toy_tool import DICE, Dice
 
-from antiphon.app.app import Extensions
+from antiphon.app.parts import Extensions
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.tools.runner import ToolContext

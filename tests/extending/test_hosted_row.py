@@ -11,7 +11,7 @@ from msgspec import Struct
 from support.engine import MockEngine, answer, call, text
 from support.gateway import CHECKER, running_gateway
 
-from antiphon.app.app import Extensions
+from antiphon.app.parts import Extensions
 from antiphon.core.exchange import tool_runs
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.hosted.hosted_tool import HostedDefinition, HostedTool

@@ -10,7 +10,7 @@ from support.engine import CUT, MockEngine, Refusal, answer, call, chunk, text
 from support.gateway import CHECKER, running_gateway
 from support.toy_tool import DICE, Dice
 
-from antiphon.app.app import Extensions
+from antiphon.app.parts import Extensions
 from antiphon.core.events.plain_deltas import AnyEvent, expand
 from antiphon.core.exchange.steps import AskReason, ToolCall
 from antiphon.core.toolbox.tools import ToolResult

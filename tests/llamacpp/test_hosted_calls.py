@@ -8,7 +8,7 @@ from support.gateway import CHECKER, GatewayUnderTest, running_gateway
 from support.streams import check_stream, parse
 from support.toy_tool import DICE, Dice
 
-from antiphon.app.app import Extensions
+from antiphon.app.parts import Extensions
 from bench.models.questions import QUESTIONS, TOOLS
 
 LOOPS = 20

@@ -11,8 +11,8 @@ from support.llamacpp import running_llamacpp
 from support.templates import THINKING, THINKING_WITH_TOOLS
 from support.tiny_model import write_tiny_model
 
-from antiphon.app.app import Extensions
 from antiphon.app.options import Intervals
+from antiphon.app.parts import Extensions
 from antiphon.core.prompt.convert import chat_to_bytes
 from antiphon.engines.probes.examiner import ProbeTimes
 from antiphon.gateway.runs.observers import Observer

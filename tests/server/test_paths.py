@@ -1,9 +1,16 @@
 """The paths under which clients look for the API."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import pytest
 from openai import AsyncAzureOpenAI, AsyncOpenAI
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest, running_gateway
+from support.ways_in import until
+
+from antiphon.core.protocols.responses.protocol import RESPONSES, ResponsesProtocol
+from antiphon.server.paths import ProtocolPaths
 
 PREFIXES = ["/v1", "", "/openai/v1", "/openai"]
 
@@ -51,8 +58,11 @@ async def test_the_deployment_is_the_model_of_a_request_that_names_none(engine: 
     async with running_gateway(engine) as gateway:
         path = "/openai/deployments/second/responses"
         for background in (False, True):
+            asked = len(engine.requests)
             status, response = await gateway.post({"input": "Hi", "background": background}, path=path)
             assert (status, response["model"]) == (200, "second")
+            await until(lambda: len(engine.requests) > asked)  # noqa: B023
+            assert engine.last["model"] == "second"
         assert (await gateway.post({"input": "Hi", "model": "first"}, path=path))[1]["model"] == "first"
         status, answer = await gateway.post(b"{", path=path)
         assert (status, answer["error"]["code"]) == (400, "invalid_json")
@@ -100,3 +110,36 @@ async def test_what_is_not_served_is_still_a_404(gateway: GatewayUnderTest) -> N
     for path in ("/v2/responses", "/v1/v1/responses", "/openai/deployments/mock/conversations", "/nothing"):
         status, answer = await gateway.post({"input": "Hi"}, path=path)
         assert (status, answer["error"]["code"]) == (404, "not_found")
+
+
+class Lines(ResponsesProtocol):
+    paths: ClassVar[Mapping[str, str]] = {"/v1/lines": "POST", "/lines.txt": "POST"}
+    own_headers = frozenset({"line-length"})
+
+
+@pytest.mark.parametrize(
+    ("path", "is_its_own"),
+    [
+        ("/v1/lines", True),
+        ("/lines/", True),
+        ("/openai/v1/lines/of/text", True),
+        ("/openai/deployments/mock/lines", False),
+        ("/lines.txt", True),
+        ("/v1/lines.txt", False),
+        ("/linesztxt", False),
+        ("/v1/liness", False),
+        ("/v1/responses", False),
+        ("/", False),
+    ],
+)
+def test_a_protocol_has_its_paths_and_all_below_them(path: str, is_its_own: bool) -> None:
+    lines = Lines()
+    paths = ProtocolPaths((RESPONSES, lines))
+    assert paths.protocol_of(path, {}) is (lines if is_its_own else RESPONSES)
+    assert paths.protocol_of(path, {"line-length": "80"}) is lines
+
+
+def test_most_requests_go_to_the_paths_of_the_protocols() -> None:
+    assert ProtocolPaths((RESPONSES,)).direct == {f"{prefix}/responses" for prefix in PREFIXES}
+    more = ProtocolPaths((RESPONSES, Lines())).direct - ProtocolPaths((RESPONSES,)).direct
+    assert more == {"/lines.txt", *(f"{prefix}/lines" for prefix in PREFIXES)}

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from antiphon.app.app import Extensions
+from antiphon.app.parts import Extensions
 from antiphon.errors import ApiError, NotFound
 from antiphon.files.vector_stores.search.found import SearchOptions, SearchRow
 from antiphon.tools.file_search.backends import StoreBackend

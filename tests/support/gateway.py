@@ -3,27 +3,27 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import aiohttp.web
 import msgspec
 from conformance.recorder import recorded
 
-from antiphon.app.app import (
-    Extensions,
-    WorkerPart,
-    make_app,
-    make_runner,
-)
-from antiphon.app.lifetime import EXAMINER
+from antiphon.app.app import make_app, make_runner
+from antiphon.app.lifetime import BESIDE
 from antiphon.app.options import DEFAULT_INTERVALS, Intervals
+from antiphon.app.parts import Extensions, WorkerPart
 from antiphon.app.processes.listening import bind_private
 from antiphon.app.reload import Reloader
+from antiphon.core.protocols.client_protocol import ClientProtocol
+from antiphon.core.protocols.responses.protocol import RESPONSES
 from antiphon.engines.embedded.process import EngineProcess, SharedEngineProcess
 from antiphon.gateway.runs.checker import Checker
-from antiphon.server.app_keys import GATEWAY
-from antiphon.server.routes.websocket import CONNECTIONS
+from antiphon.gateway.runs.gateway import ReceivedRequest
+from antiphon.gateway.runs.observers import arrive
+from antiphon.server.parts import APP
+from antiphon.server.routes.websocket import Connection
 from antiphon.settings.settings import Settings
 from antiphon.settings.tables import ContainerSettings
 from antiphon.store import Store, open_store
@@ -48,9 +48,10 @@ class GatewayUnderTest:
         self.url = url
         self._reloader = reloader
         self.app = app
-        self.gateway = app[GATEWAY]
-        self.examiner = app[EXAMINER]
-        self.connections = app[CONNECTIONS]
+        self.gateway = app[APP].gateway
+        self.examiner = app[BESIDE].examiner
+        # WebSockets.
+        self.connections = cast(set[Connection], app[APP].open.connections)
         self.client = client
         self.notice = ""
 
@@ -60,6 +61,11 @@ class GatewayUnderTest:
             self.notice = answer.headers.get("antiphon-notice", "")
             self.headers = answer.headers
             return answer.status, msgspec.json.decode(await answer.read())
+
+    async def received(self, body: Any, protocol: ClientProtocol = RESPONSES) -> ReceivedRequest:
+        """A request that came without HTTP."""
+        data = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        return await self.gateway.receive(arrive(data, "", protocol), protocol)
 
     async def get(self, path: str, *, method: str = "GET", **options: Any) -> tuple[int, dict[str, Any]]:
         """Any request without a body."""

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from antiphon.app.app import Extensions
+from antiphon.app.parts import Extensions
 from antiphon.sandbox.runs import KernelRun, ShellRun
 from antiphon.settings.tables import ContainerSettings
 from support.engine import MockEngine

@@ -16,7 +16,7 @@ from support.streams import TERMINAL, check_stream, parse
 from support.toy_tool import DICE, KnownDice, known_dice_to_chat
 from support.ways_in import left, until
 
-from antiphon.app.app import Extensions
+from antiphon.app.parts import Extensions
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.prompt.item_types import ITEM_TYPES
 from antiphon.core.toolbox.tools import ToolResult
@@ -374,8 +374,8 @@ async def test_a_run_that_never_began_leaves_nothing_open(engine: MockEngine) ->
     """Tools may be used before the first answer of an engine."""
     closed = asyncio.Event()
     async with with_dice(engine) as gateway:
-        body = msgspec.json.encode({"model": "mock", "input": "Hi", "tools": [DICE]})
-        run = await gateway.gateway.begin(body, "")
+        received = await gateway.received({"model": "mock", "input": "Hi", "tools": [DICE]})
+        run = await gateway.gateway.begin(received)
         async with gateway.gateway.running(run):
             run._tool_context().resources.callback(closed.set)
             await run.connect()

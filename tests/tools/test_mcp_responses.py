@@ -15,7 +15,7 @@ from support.mcp_tools import LISTS, WEATHER, FakeServers, kinds
 from support.sockets import connected
 from support.streams import check_stream
 
-from antiphon.app.app import Extensions
+from antiphon.app.parts import Extensions
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.toolbox.mcp_servers import Listing, McpListError, McpServer
 from antiphon.core.toolbox.tools import ToolResult

@@ -6,7 +6,7 @@ from support.engine import MockEngine, answer, call, text
 from support.gateway import CHECKER, running_gateway
 from support.mcp_tools import WEATHER, FakeServers
 
-from antiphon.app.app import Extensions
+from antiphon.app.parts import Extensions
 
 DEFERRED: dict[str, Any] = {
     **WEATHER,

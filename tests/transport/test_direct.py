@@ -13,7 +13,7 @@ from support.engine import MockEngine, Refusal, Writer, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.raw_client import RawAnswer, RawClient, dialled, get, post
 
-from antiphon.app.app import CONNECTION_OPTIONS
+from antiphon.app.lifetime import BESIDE
 from antiphon.gateway.runs.run import ResponseRun
 from antiphon.transport import ConnectionOptions, reads_whole
 from antiphon.transport.fast.direct import MOST_AHEAD, DirectConnection, DirectServer
@@ -166,7 +166,7 @@ async def test_a_middleware_that_may_read_the_body_otherwise_ends_it(engine: Moc
         return response
 
     async with running_gateway(engine, transport="fast") as gateway:
-        options = gateway.app[CONNECTION_OPTIONS]
+        options = gateway.app[BESIDE].connection_options
         for middlewares in ([], [reads_whole(other)]):
             assert list(direct_server(options, middlewares).routes) == [b"POST /v1/responses HTTP/1.1"]
         del other.reads_whole  # type: ignore[attr-defined]
@@ -259,7 +259,7 @@ async def test_what_comes_while_a_request_is_answered_waits_and_is_bounded(engin
 
 async def test_a_connection_whose_client_does_not_read_is_handed_over_as_it_is(engine: MockEngine) -> None:
     async with running_gateway(engine, transport="fast") as gateway:
-        connection = direct_server(gateway.app[CONNECTION_OPTIONS], [])()
+        connection = direct_server(gateway.app[BESIDE].connection_options, [])()
     transport = Mock()
     transport.get_write_buffer_size.return_value = 1
     connection.connection_made(transport)

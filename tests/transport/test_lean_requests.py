@@ -14,7 +14,8 @@ from support.engine import MockEngine
 from support.gateway import running_gateway
 from support.raw_client import dialled, post
 
-from antiphon.transport.fast.direct import DirectConnection, DirectRequest
+from antiphon.transport.fast.direct import DirectConnection
+from antiphon.transport.internals import DirectRequest
 
 BODY = b'{"model": "mock", "input": "Hi"}'
 STREAMED = b'{"model": "mock", "input": "Hi", "stream": true}'

@@ -10,13 +10,13 @@ from aiohttp import web
 from msgspec import Struct
 
 from antiphon import __version__
-from antiphon.app.lifetime import EXAMINER
+from antiphon.app.lifetime import BESIDE
 from antiphon.app.running_gateways import local_url
 from antiphon.core.knowledge.help import HelpSetting
 from antiphon.core.knowledge.knowledge import Model
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL
 from antiphon.engines.upstream import Engine
-from antiphon.server.app_keys import GATEWAY
+from antiphon.server.parts import APP
 
 MAX_MODELS_SHOWN = 10
 ANY_NAME = "any model that a request names (the engine lists none)"
@@ -53,7 +53,7 @@ class Banner(Struct, frozen=True):
     async def show(self, app: web.Application) -> None:
         """Prints a line once the first engine is ready, then one for each. Until the first line, requests get a 503 with
         Retry-After. Programs read these lines; people get more of them."""
-        pool = app[GATEWAY].pool
+        pool = app[APP].gateway.pool
         await pool.ready_event.wait()
         typer.echo(f"Antiphon is ready at {self.address}/v1")
         if sys.stdout.isatty():
@@ -64,8 +64,8 @@ class Banner(Struct, frozen=True):
                 # Its probes show what it can do. They wait while clients are served, so their time is limited.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(PROBES_TIMEOUT):
-                        await app[EXAMINER].wait()
-                typer.echo(f"  {describe(engine, pool.names.models, app[GATEWAY].environment.help)}")
+                        await app[BESIDE].examiner.wait()
+                typer.echo(f"  {describe(engine, pool.names.models, app[APP].gateway.environment.help)}")
                 pending.remove(engine)
             if pending:
                 await asyncio.sleep(ENGINE_RETRY_INTERVAL)

@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -15,52 +16,78 @@ from antiphon.engines.probes.examiner import Examiner
 from antiphon.gateway.background.workers import Workers
 from antiphon.gateway.runs.checker import Checker
 from antiphon.gateway.state.housekeeping import sweep_files, sweep_store
-from antiphon.server.app_keys import (
-    CONTAINERS,
-    FILES,
-    GATEWAY,
-    VECTOR_STORES,
-)
-from antiphon.server.routes.inspector import INSPECTOR
-from antiphon.server.routes.models import READINESS
-from antiphon.server.routes.passed_through import OPEN_ANSWERS
-from antiphon.server.routes.websocket import CONNECTIONS, GOING_AWAY
+from antiphon.server.parts import APP
+from antiphon.server.readiness import GOING_AWAY
 from antiphon.tools.mcp.runner import McpRunner, NoMcp
-
-EXAMINER = web.AppKey("examiner", Examiner)
-DISCOVERY = web.AppKey("discovery", Discovery)
-WORKERS = web.AppKey("workers", Workers)
-RETRIEVAL = web.AppKey("retrieval", Retrieval)
-# It is an McpRunner, unless the SDK is not installed.
-MCP: web.AppKey[McpRunner | NoMcp] = web.AppKey("mcp")
+from antiphon.transport import ConnectionOptions
 
 
-class Drain(Struct):
-    """Seconds that running responses may take to finish when the gateway stops."""
+class OwnAddresses(Collection[tuple[str, int]]):
+    """Where the gateway listens, as soon as it does."""
 
-    within: float
+    runner: web.AppRunner | None = None
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        addresses = self.runner.addresses if self.runner is not None else []
+        return iter([(str(each[0]), int(each[1])) for each in addresses if isinstance(each, tuple)])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, address: object) -> bool:
+        return address in list(iter(self))
 
 
-DRAIN = web.AppKey("drain", Drain)
+class Beside(Struct):
+    """What an application has beside the parts that its requests use."""
+
+    examiner: Examiner
+    discovery: Discovery
+    workers: Workers
+    retrieval: Retrieval
+    hosted: HostedTools
+    # It is an McpRunner, unless the SDK is not installed.
+    mcp: McpRunner | NoMcp
+    own_addresses: OwnAddresses
+    connection_options: ConnectionOptions
+    # Seconds that running responses may take to finish when the gateway stops.
+    drain_within: float
+
+
+BESIDE = web.AppKey("beside", Beside)
+
+
+def join(app: web.Application, *, store_max_bytes: int | None, checkers: Sequence[Checker]) -> None:
+    """Lets it run with the application. `store_max_bytes`: within which the store is kept; None: another process does that.
+    `checkers`: those that end with it."""
+    app.cleanup_ctx.append(watch)
+    if store_max_bytes is not None:
+        app.cleanup_ctx.append(partial(sweep, store_max_bytes=store_max_bytes))
+    app.cleanup_ctx.append(close_mcp)
+    app.cleanup_ctx.append(close_tools)
+    app.cleanup_ctx.append(watch_containers)
+    app.cleanup_ctx.extend(partial(close_checker, checker=checker) for checker in checkers)
+    app.on_startup.append(start_workers)
+    app.on_shutdown.append(drain)
 
 
 async def watch(app: web.Application) -> AsyncIterator[None]:
-    gateway, examiner, discovery = app[GATEWAY], app[EXAMINER], app[DISCOVERY]
+    gateway, examiner, discovery = app[APP].gateway, app[BESIDE].examiner, app[BESIDE].discovery
     discovery.when_made = examiner.examine
     for engine in gateway.pool.engines:
         examiner.examine(engine)
     async with _tasks(gateway.pool.watch(), discovery.watch(), gateway.owners.watch()):
         yield
-    await app[READINESS].close()
+    await app[APP].open.readiness.close()
     # A detection may be waiting for the examiner.
     await gateway.pool.close()
     await examiner.close()
 
 
 async def sweep(app: web.Application, store_max_bytes: int) -> AsyncIterator[None]:
-    store, files, vector_stores = app[GATEWAY].store, app[FILES], app[VECTOR_STORES]
-    stored = sweep_store(store, store_max_bytes)
-    async with _tasks(stored, sweep_files(files), sweep_files(vector_stores, kind="vector_stores")):
+    stored, resources = sweep_store(app[APP].gateway.store, store_max_bytes), app[APP].resources
+    files, stores = sweep_files(resources.files), sweep_files(resources.vector_stores, kind="vector_stores")
+    async with _tasks(stored, files, stores):
         yield
 
 
@@ -75,17 +102,17 @@ async def _tasks(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
             await task
 
 
-async def close_tools(app: web.Application, hosted: HostedTools) -> AsyncIterator[None]:
+async def close_tools(app: web.Application) -> AsyncIterator[None]:
     yield
-    await hosted.close()
+    await app[BESIDE].hosted.close()
 
 
 async def watch_containers(app: web.Application) -> AsyncIterator[None]:
-    code = app[CONTAINERS]
+    code = app[APP].resources.containers
     if code is None:
         yield
         return
-    code.current_owner = app[GATEWAY].owners.current
+    code.current_owner = app[APP].gateway.owners.current
     watching = asyncio.create_task(code.watch())
     yield
     watching.cancel()
@@ -101,22 +128,23 @@ async def close_checker(app: web.Application, checker: Checker) -> AsyncIterator
 
 async def close_mcp(app: web.Application) -> AsyncIterator[None]:
     yield
-    await app[MCP].close()
+    await app[BESIDE].mcp.close()
 
 
 async def start_workers(app: web.Application) -> None:
-    app[WORKERS].start()
-    app[RETRIEVAL].indexer.start()
+    app[BESIDE].workers.start()
+    app[BESIDE].retrieval.indexer.start()
 
 
 async def drain(app: web.Application) -> None:
-    within = app[DRAIN].within
-    app[READINESS].stop()
-    for connection in app[CONNECTIONS]:
+    parts, beside = app[APP], app[BESIDE]
+    within = beside.drain_within
+    parts.open.readiness.stop()
+    for connection in parts.open.connections:
         connection.leave(GOING_AWAY)
-    app[WORKERS].stop()
-    app[RETRIEVAL].indexer.stop()
-    app[INSPECTOR].close()
-    await asyncio.gather(app[GATEWAY].drain(within), app[OPEN_ANSWERS].drain(within))
-    await app[WORKERS].close()
-    await app[RETRIEVAL].close()
+    beside.workers.stop()
+    beside.retrieval.indexer.stop()
+    parts.inspection.inspector.close()
+    await asyncio.gather(parts.gateway.drain(within), parts.open.answers.drain(within))
+    await beside.workers.close()
+    await beside.retrieval.close()

@@ -1,7 +1,7 @@
 """What shows others how a gateway does: its metrics and its traces, each if the settings want it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -10,13 +10,10 @@ from antiphon import __version__
 from antiphon.engines.pool import Pool
 from antiphon.gateway.runs.checker import Checker
 from antiphon.gateway.runs.observers import MakeObserver
-from antiphon.gateway.state.owners import Keyring
 from antiphon.server.metrics.instruments import Instruments
 from antiphon.server.metrics.responses import measured_responses
 from antiphon.server.metrics.timed_methods import measured_checker, measured_store
-from antiphon.server.request_counts import METRICS, Exposed, counting_unrouted
-from antiphon.server.routes.metrics import METRICS_KEYS
-from antiphon.settings.keys import metrics_readers
+from antiphon.server.request_counts import Exposed, counting_unrouted
 from antiphon.settings.settings import Settings
 from antiphon.store.protocol import Store
 from antiphon.transport import ConnectionOptions
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
 
 class Observability:
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
         self._instruments = Instruments() if settings.metrics else None
         self._traces = _make_traces() if settings.otel else None
 
@@ -52,14 +48,13 @@ class Observability:
             return options
         return options._replace(answer_error=counting_unrouted(self._instruments, options.answer_error))
 
-    def join(self, app: web.Application, api: Collection[str]) -> None:
-        """`api`: the paths that are also served under other prefixes."""
-        app[METRICS_KEYS] = Keyring(metrics_readers(self._settings))
-        if self._instruments is not None:
-            app[METRICS] = Exposed(self._instruments, frozenset(api), {})
-        app.cleanup_ctx.append(self._close)
+    def exposed(self, api: Iterable[web.RouteDef]) -> Exposed | None:
+        """What /metrics shows. None: nothing is counted. `api`: the routes that are also served under other prefixes."""
+        if self._instruments is None:
+            return None
+        return Exposed(self._instruments, frozenset(route.path for route in api), {})
 
-    async def _close(self, app: web.Application) -> AsyncIterator[None]:
+    async def close(self, app: web.Application) -> AsyncIterator[None]:
         yield
         if self._traces is not None:
             await self._traces.close()

@@ -1,5 +1,7 @@
 """The options of each part of a gateway, and the seconds that it waits before it acts again."""
 
+from functools import partial
+
 from msgspec import Struct
 
 from antiphon.core.protocols.responses.limits import RequestLimits
@@ -11,10 +13,10 @@ from antiphon.files.limits import FileLimits
 from antiphon.files.vector_stores.attempts import DEFAULT_INDEXING, IndexerOptions
 from antiphon.gateway.background.attempts import RETRY_INTERVAL, BackgroundOptions
 from antiphon.gateway.limits.admission import AdmissionLimits
-from antiphon.server.app_keys import HttpLimits
-from antiphon.server.paths import RESPONSE_PATHS, is_uploaded_form
-from antiphon.server.request_state import TOO_SLOW, answer_unrouted
-from antiphon.server.routes.models import LIFETIME
+from antiphon.server.error_answers import TOO_SLOW, answer_unrouted
+from antiphon.server.parts import HttpLimits
+from antiphon.server.paths import ProtocolPaths, is_uploaded_form
+from antiphon.server.readiness import LIFETIME
 from antiphon.server.routes.websocket import CLOSE_TIMEOUT, PING_INTERVAL
 from antiphon.settings.settings import Settings, read_chat_template
 from antiphon.transport import LINGER, ConnectionOptions
@@ -50,9 +52,10 @@ def http_limits(settings: Settings, intervals: Intervals) -> HttpLimits:
     )
 
 
-def connection_options(settings: Settings, intervals: Intervals) -> ConnectionOptions:
+def connection_options(settings: Settings, intervals: Intervals, protocols: ProtocolPaths) -> ConnectionOptions:
     timeouts = settings.header_timeout, settings.body_timeout, settings.send_timeout
-    return ConnectionOptions(*timeouts, answer_unrouted, TOO_SLOW, intervals.linger, is_uploaded_form, RESPONSE_PATHS)
+    answer_error = partial(answer_unrouted, protocols)
+    return ConnectionOptions(*timeouts, answer_error, TOO_SLOW, intervals.linger, is_uploaded_form, protocols.direct)
 
 
 def store_kind(settings: Settings) -> str:

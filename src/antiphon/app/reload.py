@@ -9,19 +9,11 @@ from aiohttp import web
 from msgspec import structs
 
 from antiphon import logs
-from antiphon.app.app import OWN_ADDRESSES
-from antiphon.app.lifetime import DISCOVERY, MCP
+from antiphon.app.lifetime import BESIDE
 from antiphon.app.mcp_servers import address_policy, mcp_limits, operator_servers
-from antiphon.app.options import (
-    admission_limits,
-    engine_options,
-    file_limits,
-    placement_options,
-    request_limits,
-)
+from antiphon.app.options import admission_limits, engine_options, file_limits, placement_options, request_limits
 from antiphon.core.protocols.responses.limits import RequestLimits
-from antiphon.server.app_keys import FILES, GATEWAY, KEYRING
-from antiphon.server.routes.metrics import METRICS_KEYS
+from antiphon.server.parts import APP
 from antiphon.settings.errors import SettingsError
 from antiphon.settings.keys import earlier_owners, key_owners, metrics_readers
 from antiphon.settings.settings import Settings
@@ -36,27 +28,27 @@ class Part(NamedTuple):
 
 async def _use_keys(app: web.Application, old: Settings, new: Settings) -> None:
     # The names first: a request that comes with a new name then waits for what it owns.
-    app[GATEWAY].owners.replace(earlier_owners(new))
-    app[GATEWAY].admission.rename(earlier_owners(new))
-    app[KEYRING].replace(key_owners(new))
-    app[METRICS_KEYS].replace(metrics_readers(new))
+    app[APP].gateway.owners.replace(earlier_owners(new))
+    app[APP].gateway.admission.rename(earlier_owners(new))
+    app[APP].access.keyring.replace(key_owners(new))
+    app[APP].access.metrics_keys.replace(metrics_readers(new))
 
 
 async def _use_engines(app: web.Application, old: Settings, new: Settings) -> None:
     """One that goes finishes what it answers. Without any in the file, those that were found at the start stay."""
-    present = [engine.root for engine in app[GATEWAY].pool.engines if not engine.is_embedded]
+    present = [engine.root for engine in app[APP].gateway.pool.engines if not engine.is_embedded]
     same_options = all(getattr(old, name) == getattr(new, name) for name in ENGINE_OPTIONS)
-    await app[DISCOVERY].use(new.upstream or present, engine_options(new), same_options=same_options)
+    await app[BESIDE].discovery.use(new.upstream or present, engine_options(new), same_options=same_options)
 
 
 async def _use_placement(app: web.Application, old: Settings, new: Settings) -> None:
-    pool = app[GATEWAY].pool
+    pool = app[APP].gateway.pool
     pool.placement, pool.health.interval = placement_options(new), new.health_interval
 
 
 async def _use_limits(app: web.Application, old: Settings, new: Settings) -> None:
     """For the requests from now on."""
-    gateway = app[GATEWAY]
+    gateway = app[APP].gateway
     gateway.admission.change(admission_limits(new))
     gateway.environment = gateway.environment.changed(limits=request_limits(new))
     # They are for the tools of MCP servers, too.
@@ -64,18 +56,18 @@ async def _use_limits(app: web.Application, old: Settings, new: Settings) -> Non
 
 
 async def _use_tools(app: web.Application, old: Settings, new: Settings) -> None:
-    gateway = app[GATEWAY]
+    gateway = app[APP].gateway
     gateway.equipment = replace(gateway.equipment, tool_timeout=new.tool_timeout)
     _change_mcp(app, new)
 
 
 def _change_mcp(app: web.Application, new: Settings) -> None:
-    own = app[OWN_ADDRESSES]
-    app[MCP].change(operator_servers(new), address_policy(new, own), mcp_limits(new))
+    own = app[BESIDE].own_addresses
+    app[BESIDE].mcp.change(operator_servers(new), address_policy(new, own), mcp_limits(new))
 
 
 async def _use_files(app: web.Application, old: Settings, new: Settings) -> None:
-    app[FILES].limits = file_limits(new)
+    app[APP].resources.files.limits = file_limits(new)
 
 
 async def _use_log_settings(app: web.Application, old: Settings, new: Settings) -> None:

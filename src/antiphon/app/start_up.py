@@ -10,11 +10,8 @@ from rich.filesize import decimal
 from antiphon import logs
 from antiphon.app.banner import Address
 from antiphon.engines.embedded.model_choice import Machine, machine_memory
-from antiphon.engines.embedded.named_models import (
-    TOY,
-)
-from antiphon.server.app_keys import GATEWAY
-from antiphon.server.routes.passed_through import OPEN_ANSWERS
+from antiphon.engines.embedded.named_models import TOY
+from antiphon.server.parts import APP
 from antiphon.settings.errors import SettingsError
 from antiphon.settings.keys import is_loopback, needs_key
 from antiphon.settings.settings import Settings, models_directory
@@ -55,12 +52,12 @@ def refuse_to_be_open(settings: Settings) -> Settings:
 
 def log_listening(app: web.Application, address: Address, embedded: "EngineProcess | SharedEngineProcess | None") -> None:
     model: dict[str, Any] = {"model": embedded.alias} if embedded is not None else {}
-    logs.log("listening", url=str(address), engines=[engine.root for engine in app[GATEWAY].pool.engines], **model)
+    logs.log("listening", url=str(address), engines=[engine.root for engine in app[APP].gateway.pool.engines], **model)
 
 
 def announce_stop(app: web.Application, settings: Settings) -> None:
     """Who pressed Ctrl-C sees what it waits for; a program finds it in the log."""
-    running = app[GATEWAY].responses_running + app[OPEN_ANSWERS].count
+    running = app[APP].gateway.responses_running + app[APP].open.answers.count
     if not logs.is_plain(settings.log_format):
         logs.log("stopping", responses=running, seconds_at_most=settings.shutdown_timeout)
         return

@@ -28,7 +28,7 @@ from antiphon.cli.signals import end_at_once, reload_at_hangup, stop_signals
 from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
 from antiphon.engines.embedded import CannotEmbed
 from antiphon.errors import install_command
-from antiphon.server.routes.inspector import INSPECTOR
+from antiphon.server.parts import APP
 from antiphon.settings.errors import SettingsError
 from antiphon.settings.settings import Settings, data_directory, models_directory
 from antiphon.store import default_url, open_store
@@ -181,7 +181,7 @@ async def _serve(given: Settings, load: Callable[[], Settings]) -> None:
             address = await listen(runner, settings)
             better = _better_model(settings, embedded) if embedded is not None else None
             showing = asyncio.create_task(
-                Banner(address, has_inspector=app[INSPECTOR].recordings is not None, advice=better).show(app)
+                Banner(address, has_inspector=app[APP].inspection.inspector.recordings is not None, advice=better).show(app)
             )
             log_listening(app, address, embedded)
             running = asyncio.create_task(embedded.run()) if embedded is not None else None

@@ -7,23 +7,27 @@ import msgspec
 from aiohttp import Payload, hdrs, web
 
 from antiphon.core.events.json_pieces import JsonPieces, long_json
+from antiphon.core.protocols.client_protocol import JSON
 from antiphon.gateway.limits.request_rates import RateState
 
 LONGEST_HEADER = 4000
-JSON = "application/json"
 
 
 def to_json(value: Any, headers: Mapping[str, str] | None = None) -> web.Response:
-    pieces = long_json(value)
-    body = msgspec.json.encode(value) if pieces is None else LongJson(pieces)
-    return web.Response(body=body, headers={hdrs.CONTENT_TYPE: JSON, **(headers or {})})
+    return to_answer(long_json(value) or msgspec.json.encode(value), JSON, headers or {})
 
 
-class LongJson(Payload):
+def to_answer(body: bytes | JsonPieces, kind: str, headers: Mapping[str, str]) -> web.Response:
+    """`kind`: its `Content-Type`."""
+    sent = body if isinstance(body, bytes) else LongBody(body)
+    return web.Response(body=sent, headers={hdrs.CONTENT_TYPE: kind, **headers})
+
+
+class LongBody(Payload):
     """A long body. Each piece of it is encoded when the client has taken the one before."""
 
     def __init__(self, pieces: JsonPieces) -> None:
-        super().__init__(pieces, content_type=JSON)
+        super().__init__(pieces)
         self._pieces = pieces
         self._size = len(pieces)
 

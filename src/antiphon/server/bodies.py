@@ -18,7 +18,7 @@ from antiphon.core.protocols.responses.read import read_struct, unknown_notices
 from antiphon.errors import UNREADABLE, BodyTooLarge, counted
 from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.server.answers import notice_header
-from antiphon.server.app_keys import GATEWAY
+from antiphon.server.parts import APP
 from antiphon.server.request_state import OWNER
 
 S = TypeVar("S", bound=Struct)
@@ -56,15 +56,9 @@ class Bodies(Struct, frozen=True):
             raise _too_large(self.largest)
         return await request.read()
 
-    async def read_prompt(self, request: web.Request) -> bytes:
-        """The body of a request to a model, which the path may name."""
-        # Most requests come here: for them, this is all that there is to decide.
-        body = await (request.read() if self.largest is None else self.read(request))
-        return await with_deployment(request, body) if "deployment" in request.match_info else body
-
     async def read_fields(self, request: web.Request, kind: type[S], check: "Check[S] | None" = None) -> Fields[S]:
         """The fields of the body. `check`: what else is to be checked of them."""
-        body, limits = await self.read(request) or b"{}", request.app[GATEWAY].environment.limits
+        body, limits = await self.read(request) or b"{}", request.app[APP].gateway.environment.limits
         is_large = len(body) >= LARGE_BODY
         return await in_turn(request, partial(_to_fields, body, kind, limits, check), large=is_large)
 
@@ -78,7 +72,7 @@ Check = Callable[[S, RequestLimits], None]
 
 async def in_turn(request: web.Request, work: Callable[[], T], *, large: bool) -> T:
     """Work on a body. Owners take turns with large ones, and a thread does it."""
-    return work() if not large else await request.app[GATEWAY].aside(work, request[OWNER], large=True)
+    return work() if not large else await request.app[APP].gateway.aside(work, request[OWNER], large=True)
 
 
 def _to_fields(body: bytes, kind: type[S], limits: RequestLimits, check: Check[S] | None) -> Fields[S]:
@@ -103,19 +97,7 @@ def _too_large(most: int) -> BodyTooLarge:
     return BodyTooLarge(TOO_LARGE.format(most=counted(most, "byte")))
 
 
-# ---- the model that a body names -------------------------------------------------------------------------------------
-
-
-async def with_deployment(request: web.Request, body: bytes) -> bytes:
-    """The body; if it names no model, with the deployment of the path as its model."""
-    deployment = request.match_info.get("deployment")
-    if deployment is None:
-        return body
-    return await in_turn(request, partial(_with_default_model, body, deployment), large=len(body) >= LARGE_BODY)
-
-
-def _with_default_model(body: bytes, model: str) -> bytes:
-    return body if model_of(body) is not None else with_model(body, model)
+# ---- the model that a body names, for an engine that gets it as it is ------------------------------------------------
 
 
 def model_of(body: bytes) -> str | None:

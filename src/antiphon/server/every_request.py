@@ -4,45 +4,44 @@ One, because each middleware costs every request a coroutine: the seven that it 
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
-from aiohttp import web
+from aiohttp import hdrs, web
+from multidict import CIMultiDict, istr
 
 from antiphon.engines.trace_context import headers_to_trace, set_trace_headers
-from antiphon.server.app_keys import KEYRING
-from antiphon.server.cors import answer_preflight
+from antiphon.server.answers import rate_headers
+from antiphon.server.error_answers import answer_failed
+from antiphon.server.parts import APP, Parts
 from antiphon.server.request_counts import count_request
-from antiphon.server.request_headers import PRIVATE, check_headers, is_private
-from antiphon.server.request_state import (
-    OWNER,
-    STATE,
-    answer_failed,
-    identify,
-    is_open,
-    log_request,
-    owner_of_key,
-    set_headers,
-)
+from antiphon.server.request_headers import PRIVATE, answer_preflight, check_headers, is_private
+from antiphon.server.request_keys import owner_of_key
+from antiphon.server.request_state import OWNER, SERVER, STATE, RequestState, identify, is_open, log_request
 from antiphon.transport import reads_whole
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+# The names of headers, made once.
+REQUEST_ID, PROCESSING_MS = istr("x-request-id"), istr("openai-processing-ms")
 
 
 @reads_whole
 @web.middleware
 async def served(request: web.Request, handler: Handler) -> web.StreamResponse:
     # What is looked up more than once: aiohttp looks for it each time.
-    app, headers = request.app, request.headers
-    state = identify(request, headers)
+    app, headers = request.app[APP], request.headers
+    access, state = app.access, identify(request, headers)
     # A client's trace continues behind the gateway. Always: the requests of one connection may share their task.
     set_trace_headers(headers_to_trace(headers))
     status = 500
     try:
         # Before the key is checked: a browser asks without one.
-        response: web.StreamResponse | None = answer_preflight(request) if request.method == "OPTIONS" else None
+        response: web.StreamResponse | None = None
+        if request.method == "OPTIONS":
+            response = answer_preflight(request, access.cross_origin)
         if response is None:
-            check_headers(request, headers, app)
-            needs_key = bool(app[KEYRING]) and not is_open(request.path)
+            check_headers(request, headers, access.allowed_hosts, access.cross_origin)
+            needs_key = bool(access.keyring) and not is_open(request.path)
             request[OWNER] = state.owner = await owner_of_key(request) if needs_key else ""
             response = await handler(request)
         status = response.status
@@ -56,18 +55,30 @@ async def served(request: web.Request, handler: Handler) -> web.StreamResponse:
         status = 200 if state.finished else 499
         raise asyncio.CancelledError from None
     except Exception as failure:
-        response = answer_failed(request, state, failure)
+        response = answer_failed(request, state, failure, app.routing.protocols)
         status = response.status
         return response
     finally:
         log_request(request, state, status)
-        count_request(request, app, status)
+        count_request(request, app.metrics, status)
 
 
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
     """When the headers of an answer are about to be sent."""
     state = request[STATE]
     state.started = response
-    set_headers(request, state, response.headers)
+    _set_headers(request, state, response.headers, request.app[APP])
     if is_private(request.path):
         response.headers.update(PRIVATE)
+
+
+def _set_headers(request: web.Request, state: RequestState, headers: CIMultiDict[str], app: Parts) -> None:
+    """Of every answer, when its headers are sent: of streams, WebSockets and errors too."""
+    headers[hdrs.SERVER] = SERVER
+    headers[REQUEST_ID] = state.id
+    headers[PROCESSING_MS] = str(round((time.perf_counter() - state.began) * 1000))
+    cross_origin = app.access.cross_origin
+    if cross_origin.origins:
+        headers.update(cross_origin.headers(request.headers.get("Origin")))
+    if state.owner is not None and (rate := app.gateway.admission.rate(state.owner)) is not None:
+        headers.update(rate_headers(rate))

@@ -96,6 +96,3 @@ def _served(api: Iterable[web.RouteDef], others: Iterable[web.RouteDef]) -> Iter
             yield path, route.method
     for route in others:
         yield route.path, route.method
-
-
-NEAREST_ROUTE = web.AppKey("nearest_route", NearestRoute)

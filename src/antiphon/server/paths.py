@@ -10,9 +10,11 @@ Each may end with a slash.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from aiohttp import web
+
+from antiphon.core.protocols.client_protocol import ClientProtocol
 
 VERSION = "/v1"
 PREFIXES = (VERSION, "", "/openai" + VERSION, "/openai")
@@ -45,10 +47,6 @@ def all_paths(path: str) -> Iterator[str]:
         yield DEPLOYMENT + rest
 
 
-# Where responses are created, but for those of one deployment.
-RESPONSE_PATHS = frozenset(prefix + "/responses" for prefix in PREFIXES)
-
-
 def canonical_path(request: web.Request) -> str:
     """The path as OpenAI writes it, which is also the engine's."""
     resource = request.match_info.route.resource
@@ -73,3 +71,44 @@ def is_uploaded_form(request: web.BaseRequest) -> bool:
 
 def is_form(request: web.BaseRequest) -> bool:
     return request.content_type == "multipart/form-data"
+
+
+# ---- the protocols of clients ----------------------------------------------------------------------------------------
+
+
+# What differs from request to request.
+_PART = re.compile(r"\{[^}]*\}")
+
+
+def has_version(path: str) -> bool:
+    return path.startswith(f"{VERSION}/")
+
+
+def served_paths(path: str) -> list[str]:
+    """Where a path of a protocol is served: under every prefix, if it has a version."""
+    return [*all_paths(path)] if has_version(path) else [path]
+
+
+class ProtocolPaths:
+    """Which protocol a request is in: by its path, or by its headers, where no other has the path. Otherwise the first one."""
+
+    def __init__(self, protocols: Sequence[ClientProtocol]) -> None:
+        self.default, *self.others = protocols
+        self.key_headers = [each.key_header for each in protocols if each.key_header is not None]
+
+    @property
+    def direct(self) -> frozenset[str]:
+        """Where most requests are POSTed: the paths that have no parts that differ."""
+        created = (path for each in (self.default, *self.others) for path, method in each.paths.items() if method == "POST")
+        return frozenset(path for each in created for path in served_paths(each) if "{" not in path)
+
+    def protocol_of(self, path: str, headers: Mapping[str, str]) -> ClientProtocol:
+        by_path = (each for each in self.others if any(_is_below(path, own) for own in each.paths))
+        by_headers = (each for each in self.others if any(name in headers for name in each.own_headers))
+        return next(by_path, None) or next(by_headers, None) or self.default
+
+
+def _is_below(path: str, own: str) -> bool:
+    """Whether a request is sent there, under any prefix, or to what would be below it."""
+    patterns = ("[^/]+".join(map(re.escape, _PART.split(each))) for each in served_paths(own))
+    return any(re.match(rf"{pattern}(?:/|$)", path) for pattern in patterns)

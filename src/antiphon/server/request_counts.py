@@ -23,15 +23,11 @@ class Exposed(NamedTuple):
     counters: dict[tuple[object, str, int], Amount]
 
 
-# Missing: nothing is counted.
-METRICS = web.AppKey("metrics", Exposed)
-
-
 # ---- requests --------------------------------------------------------------------------------------------------------
 
 
-def count_request(request: web.Request, app: web.Application, status: int) -> None:
-    exposed = app.get(METRICS)
+def count_request(request: web.Request, exposed: Exposed | None, status: int) -> None:
+    """None: nothing is counted."""
     # What another worker process asks for is counted there.
     if exposed is None or is_from_sibling(request):
         return

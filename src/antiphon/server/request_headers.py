@@ -14,13 +14,12 @@ A browser runs code of strangers on the user's machine, where it can reach the g
 """
 
 import ipaddress
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from aiohttp import web
 
 from antiphon.errors import Forbidden, UnsupportedMediaType
-from antiphon.server.cors import CROSS_ORIGIN
 from antiphon.server.paths import is_upload
 from antiphon.server.request_state import INSPECTOR, PAGE_FILES
 
@@ -78,15 +77,68 @@ def _is_address(name: str) -> bool:
     return True
 
 
-ALLOWED_HOSTS = web.AppKey("allowed_hosts", AllowedHosts)
+# ---- Web pages of other origins: which of them may use the API, and the headers by which browsers know ---------------
+
+ALL_ORIGINS = "*"
+# What a page may read of an answer beside its body.
+EXPOSED = (
+    "x-request-id, antiphon-notice, retry-after, x-should-retry, openai-processing-ms, "
+    "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests"
+)
+METHODS = "GET, POST, DELETE, OPTIONS"
+# Seconds for which a browser need not ask again.
+PREFLIGHT_LIFETIME = "600"
 
 
-def check_headers(request: web.Request, headers: Mapping[str, str], app: web.Application) -> None:
+class CrossOrigin:
+    """`origins`: such as https://example.com, or * for all. None: browsers keep all pages but our own away."""
+
+    def __init__(self, origins: Sequence[str]) -> None:
+        self.origins = frozenset(origin.rstrip("/") for origin in origins)
+
+    def allows(self, origin: str | None) -> bool:
+        return origin is not None and (ALL_ORIGINS in self.origins or origin in self.origins)
+
+    def headers(self, origin: str | None) -> Mapping[str, str]:
+        """Of every answer to a page of this origin."""
+        if not self.origins:
+            return {}
+        if ALL_ORIGINS in self.origins:
+            return {"Access-Control-Allow-Origin": ALL_ORIGINS, "Access-Control-Expose-Headers": EXPOSED}
+        # The answer to one origin must not be served to another from a cache.
+        if origin is None or not self.allows(origin):
+            return {"Vary": "Origin"}
+        return {"Access-Control-Allow-Origin": origin, "Access-Control-Expose-Headers": EXPOSED, "Vary": "Origin"}
+
+    def answers(self, request: web.Request) -> bool:
+        """This request, an OPTIONS, is a browser's question whether a page may send another one."""
+        return "Access-Control-Request-Method" in request.headers and self.allows(request.headers.get("Origin"))
+
+
+def answer_preflight(request: web.Request, cross_origin: CrossOrigin) -> web.Response | None:
+    """None: it is another request."""
+    if not cross_origin.answers(request):
+        return None
+    headers = {"Access-Control-Allow-Methods": METHODS, "Access-Control-Max-Age": PREFLIGHT_LIFETIME}
+    if asked := request.headers.get("Access-Control-Request-Headers"):
+        headers["Access-Control-Allow-Headers"] = asked
+    if request.headers.get("Access-Control-Request-Private-Network") == "true":
+        # A public page that uses a gateway on the user's own machine.
+        headers["Access-Control-Allow-Private-Network"] = "true"
+    return web.Response(status=204, headers=headers)
+
+
+# ---- the checks ------------------------------------------------------------------------------------------------------
+
+
+def check_headers(
+    request: web.Request, headers: Mapping[str, str], allowed_hosts: AllowedHosts, cross_origin: CrossOrigin
+) -> None:
     if request.path not in FOR_ANYBODY:
-        _check_host(headers.get("Host", ""), app[ALLOWED_HOSTS])
+        _check_host(headers.get("Host", ""), allowed_hosts)
         if "Origin" in headers or "Sec-Fetch-Site" in headers:
             # A page sends it.
-            _check_origin(request)
+            _check_origin(request, cross_origin)
             _check_site(request)
             _check_type(request)
     if "Content-Encoding" in headers:
@@ -101,10 +153,10 @@ def _check_host(host: str, allowed: AllowedHosts) -> None:
         )
 
 
-def _check_origin(request: web.Request) -> None:
+def _check_origin(request: web.Request, cross_origin: CrossOrigin) -> None:
     origin = request.headers.get("Origin")
     # The scheme is not compared: a proxy may have taken off the TLS.
-    if origin is None or origin.partition("://")[2] == request.host or request.app[CROSS_ORIGIN].allows(origin):
+    if origin is None or origin.partition("://")[2] == request.host or cross_origin.allows(origin):
         return
     raise Forbidden(
         "Pages of another origin may not use this server. The setting cors_origins allows it.", code="origin_not_allowed"

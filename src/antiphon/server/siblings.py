@@ -107,9 +107,6 @@ class Siblings:
             return
 
 
-SIBLINGS = web.AppKey("siblings", Siblings)
-
-
 def is_from_sibling(request: web.Request) -> bool:
     """Only another process of this gateway connects through a Unix socket: the header alone could come from anybody."""
     if FROM_SIBLING not in request.headers or request.transport is None:
@@ -176,9 +173,8 @@ def added_up(objects: Iterable[Mapping[str, Any]], *names: str) -> dict[str, Any
 
 
 @asynccontextmanager
-async def sibling_frames(request: web.Request, show: Callable[[bytes], None]) -> AsyncIterator[None]:
+async def sibling_frames(siblings: Siblings, request: web.Request, show: Callable[[bytes], None]) -> AsyncIterator[None]:
     """Calls `show` with whole frames of server-sent events that the other processes answer to the same request."""
-    siblings = request.app[SIBLINGS]
 
     async def follow(sibling: Sibling) -> None:
         buffered = b""

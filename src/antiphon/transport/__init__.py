@@ -2,7 +2,8 @@
 
 Two implementations do the same: `fast` asks engines by a client of its own, which pushes their answers, and writes events
 straight to the sockets; `plain` uses aiohttp's public API only. `make_session` chooses, and everything else follows the
-session. Both share the connections of clients (`connections`), and those of aiohttp to engines (`connector`).
+session. Both share the connections of clients, and those of aiohttp to engines (`connections`). What is private in aiohttp is
+used in `internals`; `assumptions` checks at the start what it means, and `plain` takes over where that has changed.
 """
 
 from antiphon.transport.choice import choose, make_session, transport_of

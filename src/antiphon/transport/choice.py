@@ -9,10 +9,19 @@ from antiphon.logs import log
 from antiphon.settings.errors import SettingsError
 from antiphon.settings.settings import TransportName
 from antiphon.transport.interfaces import IDLE_LIMIT, REQUEST_HEADERS, Transport
-from antiphon.transport.internals import find_missing
 from antiphon.transport.plain import PLAIN
 
 FindMissing = Callable[[], Sequence[str]]
+
+
+def find_missing() -> Sequence[str]:
+    """What the fast transport needs of aiohttp, and the installed one does not have, or not in the same meaning."""
+    try:
+        # Not imported before, because the import fails without a name that it needs.
+        from antiphon.transport.assumptions import find_changed
+    except ImportError as gone:
+        return [gone.name or str(gone)]
+    return find_changed()
 
 
 def choose(setting: TransportName, find_missing: FindMissing = find_missing) -> Transport:
@@ -21,7 +30,7 @@ def choose(setting: TransportName, find_missing: FindMissing = find_missing) -> 
         return PLAIN
     missing = find_missing()
     if not missing:
-        # Not imported before, because the import fails without the internals.
+        # Not imported before, for the same reason.
         from antiphon.transport.fast import FAST
 
         return FAST

@@ -13,7 +13,8 @@ from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest
 from support.kernels import ScriptedKernels, interpreting
 
-from antiphon.app.app import WorkerPart
+from antiphon.app.parts import WorkerPart
+from antiphon.gateway.limits.admission import AdmissionLimits
 from antiphon.server.siblings import Sibling, Siblings
 
 NAMED = {"type": "code_interpreter", "container": "…"}
@@ -95,3 +96,39 @@ async def test_a_conversation_keeps_its_container_whichever_process_it_reaches(
     _, one = await second.post({"input": "Hi", "tools": [AUTO]})
     _, two = await first.post({"input": "More", "tools": [AUTO], "previous_response_id": one["id"]})
     assert two["output"][0]["container_id"] == one["output"][0]["container_id"]
+
+
+async def test_the_calls_that_a_client_sends_along_name_their_container(
+    workers: tuple[GatewayUnderTest, GatewayUnderTest], engine: MockEngine
+) -> None:
+    first, second = workers
+    there = await made(second, "there")
+    engine.will(coded(1), text("Done"))
+    earlier = {"type": "code_interpreter_call", "id": "ci_1", "container_id": there, "code": "1", "status": "completed"}
+    items = [{"role": "user", "content": "Hi"}, earlier, {"role": "user", "content": "More"}]
+    status, response = await first.post({"input": items, "tools": [AUTO]})
+    assert (status, response["output"][0]["container_id"]) == (200, there), response
+
+
+async def test_a_relayed_request_is_counted_once(
+    workers: tuple[GatewayUnderTest, GatewayUnderTest], engine: MockEngine
+) -> None:
+    first, second = workers
+    there = await made(second, "there")
+    for each in workers:
+        each.gateway.admission.change(AdmissionLimits(requests_per_minute=10))
+    engine.will(coded(1), text("Done"))
+    assert (await first.post({"input": "Hi", "tools": [NAMED | {"container": there}]}))[0] == 200
+    remaining = [state.remaining for each in workers if (state := each.gateway.admission.rate("")) is not None]
+    assert remaining == [9, 10]
+
+
+async def test_what_cannot_be_read_is_refused_where_it_comes(workers: tuple[GatewayUnderTest, GatewayUnderTest]) -> None:
+    first, second = workers
+    there = await made(second, "there")
+    status, refused = await first.post({"input": 5, "tools": [NAMED | {"container": there}]})
+    assert (status, refused["error"]["param"]) == (400, "input")
+    wrong: list[dict[str, Any]] = [{"type": {}}, {"type": ["shell"]}, {"type": "shell", "environment": []}]
+    for tool in [*wrong, NAMED | {"container": "cntr_zz"}]:
+        status, refused = await first.post({"input": "Hi", "tools": [tool]})
+        assert status == 400, refused

@@ -10,18 +10,13 @@ import pytest
 from antiphon.app.app import make_app
 from antiphon.app.processes.channel import Channel
 from antiphon.app.processes.listening import bind_private, bind_slots
-from antiphon.app.processes.messages import (
-    Counts,
-    Ready,
-    ToSupervisor,
-    Woken,
-)
+from antiphon.app.processes.messages import Counts, Ready, ToSupervisor, Woken
 from antiphon.app.processes.row_numbers import RowNumbers
 from antiphon.app.processes.worker import share_of
 from antiphon.core.knowledge.knowledge import Loading
 from antiphon.engines.embedded.process import SharedEngineProcess
-from antiphon.server.app_keys import GATEWAY
 from antiphon.server.metrics.merging import merge, merge_departed
+from antiphon.server.parts import APP
 from antiphon.settings.settings import Settings
 from antiphon.store import open_store
 from antiphon.store.records import Record
@@ -110,7 +105,7 @@ async def test_the_embedded_engine_of_the_supervisor_is_one_like_any_other() -> 
     shared = SharedEngineProcess("smollm2", "http://127.0.0.1:1", "key", Loading("smollm2"))
     async with make_session() as session, open_store("memory:") as store:
         app = make_app(Settings(seal_key="x"), session, store, shared)
-        [engine] = app[GATEWAY].pool.engines
+        [engine] = app[APP].gateway.pool.engines
         assert (engine.root, [model.id for model in engine.models]) == ("http://127.0.0.1:1", [shared.alias])
         shared.moved("http://127.0.0.1:2")
         assert engine.root == "http://127.0.0.1:2"

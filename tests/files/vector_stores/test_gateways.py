@@ -10,7 +10,7 @@ from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.postgres import PostgresServer
 
-from antiphon.app.lifetime import RETRIEVAL
+from antiphon.app.lifetime import BESIDE
 from antiphon.app.options import Intervals
 from antiphon.files.vector_stores.attempts import IndexerOptions
 from antiphon.settings.tables import VectorStoreSettings
@@ -98,8 +98,8 @@ async def test_another_gateway_indexes_at_once_what_this_one_was_given(engine: M
             running_gateway(engine, store=url, poll=600) as other,
             client_of(given) as client,
         ):
-            assert not given.app[RETRIEVAL].indexer._working
-            assert other.app[RETRIEVAL].indexer._working
+            assert not given.app[BESIDE].retrieval.indexer._working
+            assert other.app[BESIDE].retrieval.indexer._working
             async with asyncio.timeout(20):
                 store, file = await moon(client)
             found = await client.vector_stores.search(store, query="basalt")
@@ -115,7 +115,7 @@ async def test_a_gateway_that_stops_while_it_indexes_does_so_in_time(engine: Moc
     async with running_gateway(engine, store=url, intervals=slow) as gateway, client_of(gateway) as client:
         store = await client.vector_stores.create()
         file = await client.vector_stores.files.upload(vector_store_id=store.id, file=("fox.txt", words))
-        running = gateway.app[RETRIEVAL].indexer._running
+        running = gateway.app[BESIDE].retrieval.indexer._running
         async with asyncio.timeout(20):
             while not running:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)

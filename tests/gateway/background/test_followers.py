@@ -15,8 +15,8 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.raw_client import RawClient, dialled
 from support.streams import BEGINNING, check_stream, parse
 
+from antiphon.core.events.encode import STILL_HERE
 from antiphon.errors import StoreUnavailable
-from antiphon.gateway.background.followers import STILL_HERE
 from antiphon.store.records import Event
 from antiphon.store.sql.background import PAGE_ROWS
 

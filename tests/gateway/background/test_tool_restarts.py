@@ -11,7 +11,7 @@ from support.gateway import CHECKER, running_gateway
 from support.postgres import PostgresServer
 from support.toy_tool import DICE, NATIVE, KnownDice
 
-from antiphon.app.app import Extensions
+from antiphon.app.parts import Extensions
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.core.toolbox.tools import ToolResult

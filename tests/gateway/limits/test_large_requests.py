@@ -160,7 +160,7 @@ async def test_a_response_that_is_cancelled_while_it_is_converted_ends_when_that
     pausing: tuple[GatewayUnderTest, Pause], engine: MockEngine
 ) -> None:
     gateway, pause = pausing
-    run = await gateway.gateway.begin(large_body(reasoning={"effort": "low"}), "")
+    run = await gateway.gateway.begin(await gateway.received(large_body(reasoning={"effort": "low"})))
     async with gateway.gateway.running(run):
         connecting = asyncio.create_task(run.connect())
         await pause.wait()
@@ -178,7 +178,8 @@ async def test_a_response_that_is_cancelled_while_its_compaction_is_converted_en
 ) -> None:
     gateway, pause = pausing
     compacts = [{"type": "compaction", "compact_threshold": 1000}]
-    run = await gateway.gateway.begin(large_body(reasoning={"effort": "low"}, context_management=compacts), "")
+    body = large_body(reasoning={"effort": "low"}, context_management=compacts)
+    run = await gateway.gateway.begin(await gateway.received(body))
     async with gateway.gateway.running(run):
         await run.connect()
         running = asyncio.create_task(run.run(NoSink()))

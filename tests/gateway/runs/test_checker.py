@@ -21,7 +21,7 @@ from support.pdfs import make_pdf
 from support.raw_client import dialled, post
 from support.streams import check_stream, parse
 
-from antiphon.app.app import Extensions
+from antiphon.app.parts import Extensions
 from antiphon.core.checks.work import (
     CheckOutcome,
     CheckWork,

@@ -14,7 +14,7 @@ from support.gateway import GatewayUnderTest
 from support.kernels import ScriptedKernels, interpreting
 
 from antiphon.sandbox.containers.container_files import Uploads
-from antiphon.server.app_keys import CONTAINERS
+from antiphon.server.parts import APP
 from antiphon.settings.tables import ContainerSettings
 from antiphon.store.files.records import FileRecord
 
@@ -165,7 +165,7 @@ async def test_too_many_containers_are_refused(gateway: GatewayUnderTest, client
 
 async def test_a_container_that_has_expired_says_so(gateway: GatewayUnderTest, client: AsyncOpenAI) -> None:
     made = await client.containers.create(name="mine")
-    containers = gateway.app[CONTAINERS]
+    containers = gateway.app[APP].resources.containers
     assert containers is not None
     containers.all[0].last_active_at -= 20 * 60
     assert containers.sweep() == 1
@@ -224,7 +224,7 @@ async def test_a_container_that_is_deleted_while_it_is_made_is_not_found(
     gateway: GatewayUnderTest, client: AsyncOpenAI
 ) -> None:
     uploaded = await client.files.create(file=("a.csv", b"a,b"), purpose="user_data")
-    containers = gateway.app[CONTAINERS]
+    containers = gateway.app[APP].resources.containers
     assert containers is not None
     slow = containers.uploads = SlowUploads(containers.uploads)
     making = asyncio.create_task(gateway.post({"name": "mine", "file_ids": [uploaded.id]}, "/v1/containers"))

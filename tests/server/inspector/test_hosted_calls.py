@@ -11,7 +11,7 @@ from support.mcp_tools import WEATHER as MCP
 from support.mcp_tools import FakeServers
 from support.toy_tool import DICE, Dice
 
-from antiphon.app.app import Extensions
+from antiphon.app.parts import Extensions
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.server.inspector.redaction import redacted

@@ -8,7 +8,7 @@ from support.inspector import KEYS, WEATHER, bearing, opened, rows
 
 from antiphon.ids import hash_of_key
 from antiphon.server.inspector.files import POLICY, read_page
-from antiphon.server.routes.inspector import INSPECTOR
+from antiphon.server.parts import APP
 
 
 async def test_a_key_sees_its_own_requests_and_the_admin_key_all(engine: MockEngine) -> None:
@@ -155,7 +155,7 @@ async def test_the_reason_of_a_failed_rerun_quotes_nothing_where_texts_are_hidde
     async with running_gateway(engine, inspector_bodies=bodies) as gateway:
         await gateway.create("Hi")
         await rows(gateway)
-        recordings = gateway.app[INSPECTOR].recordings
+        recordings = gateway.app[APP].inspection.inspector.recordings
         assert recordings is not None
         (request,) = recordings
         choice = {"type": "function", "name": secret}

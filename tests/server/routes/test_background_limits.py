@@ -35,14 +35,15 @@ async def test_a_key_that_may_run_no_more_does_not_keep_the_workers_from_others(
         await left(gateway)
 
 
-async def test_a_body_is_not_read_before_its_key_has_a_place_for_it(engine: MockEngine) -> None:
-    wrong = {"model": "mock", "input": 5}
+async def test_only_what_runs_at_once_needs_a_place(engine: MockEngine) -> None:
+    right, wrong = {"model": "mock", "input": "Hi"}, {"model": "mock", "input": 5}
     async with running_gateway(engine, key_responses=1) as gateway, occupied(gateway, engine, {}):
         for path in ("/v1/responses", "/v1/responses/compact", "/v1/responses/input_tokens"):
-            assert (await posted(gateway, path, {}, **wrong))[0] == 429
-        # A background response needs no place yet.
+            assert (await posted(gateway, path, {}, **right))[0] == 429
+        # A background response needs no place yet. Which it is, is known when it has been read.
+        assert (await posted(gateway, "/v1/responses", {}, **wrong))[0] == 400
         assert (await posted(gateway, "/v1/responses", {}, **wrong, background=True))[0] == 400
-        assert (await posted(gateway, "/v1/responses", {}, model="mock", input="Hi", background=True))[0] == 200
+        assert (await posted(gateway, "/v1/responses", {}, **right, background=True))[0] == 200
 
 
 async def test_a_client_that_comes_again_when_it_was_asked_to_goes_before_background_responses(engine: MockEngine) -> None:

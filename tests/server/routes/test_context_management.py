@@ -11,7 +11,7 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.sockets import connected
 from support.streams import check_stream
 
-from antiphon.app.app import Extensions
+from antiphon.app.parts import Extensions
 from antiphon.gateway.runs.observers import Observer
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import CreateResponse

@@ -9,7 +9,7 @@ from support.gateway import CHECKER, GatewayUnderTest, running_gateway
 from support.office_files import MADE
 from support.pdfs import file_part, make_pdf, make_scan
 
-from antiphon.app.app import Extensions
+from antiphon.app.parts import Extensions
 from antiphon.core.checks.work import CheckOutcome, CheckWork, DocumentWork
 from antiphon.gateway.runs.checker import Checker
 

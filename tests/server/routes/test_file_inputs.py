@@ -17,7 +17,7 @@ from support.sockets import connected
 
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.exchange.exchange import Exchange
-from antiphon.server.app_keys import FILES
+from antiphon.server.parts import APP
 from antiphon.store.files.records import FileRecord
 
 PNG = b"\x89PNG\r\n\x1a\nand so on"
@@ -37,7 +37,7 @@ async def uploaded(
     async def pieces() -> AsyncIterator[bytes]:
         yield content
 
-    return await gateway.app[FILES].create(owner, name, "user_data", pieces())
+    return await gateway.app[APP].resources.files.create(owner, name, "user_data", pieces())
 
 
 def part(id: str, **members: Any) -> dict[str, Any]:
@@ -179,7 +179,7 @@ async def test_a_recorded_request_with_files_is_opened_as_it_was(gateway: Gatewa
     file, picture = await uploaded(gateway), await uploaded(gateway, PNG + bytes(1000))
     events = await gateway.stream(asked(part(file.id), image(picture.id)))
     for each in (file, picture):
-        await gateway.app[FILES].delete("", each.id)
+        await gateway.app[APP].resources.files.delete("", each.id)
     view = await opened(gateway, 1)
     assert (view["exact"], view["inexact_reason"]) == (True, None)
     assert [moment["event"] for moment in view["timeline"] if moment["kind"] == "event"] == events
@@ -224,7 +224,7 @@ async def test_a_file_that_was_deleted_is_a_note_in_a_history(gateway: GatewayUn
     file, picture = await uploaded(gateway), await uploaded(gateway, PNG)
     first = await gateway.create(asked(part(file.id), image(picture.id)))
     for each in (file, picture):
-        assert await gateway.app[FILES].delete("", each.id)
+        assert await gateway.app[APP].resources.files.delete("", each.id)
     await gateway.create("Go on", previous_response_id=first["id"])
     assert engine.last["messages"][0]["content"] == f"Read.\n{NOTE}\n(This file cannot be read: there is no such file.)"
     assert gateway.notice.count("cannot be read: there is no such file") == 2

@@ -9,7 +9,7 @@ from support.engine import DONE, MockEngine, Writer, answer, call, chunk
 from support.gateway import GatewayUnderTest, running_gateway
 from support.stores import record
 
-from antiphon.app.app import Extensions
+from antiphon.app.parts import Extensions
 from antiphon.core.checks.work import CheckOutcome, CheckWork
 from antiphon.gateway.runs.checker import Checker
 

@@ -11,8 +11,8 @@ from support.raw_client import dialled
 from support.toy_tool import DICE, Dice, roll
 
 from antiphon import __version__
-from antiphon.app.app import Extensions
 from antiphon.app.options import Intervals
+from antiphon.app.parts import Extensions
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import StoreUnavailable

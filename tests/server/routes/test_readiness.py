@@ -12,7 +12,8 @@ from support.postgres import PostgresServer
 
 from antiphon.app.options import Intervals
 from antiphon.errors import StoreUnavailable
-from antiphon.server.routes.models import READINESS, Readiness
+from antiphon.server.parts import APP
+from antiphon.server.readiness import Readiness
 from antiphon.store.memory.store import MemoryStore
 from antiphon.store.wakeups import Wakeups
 
@@ -72,7 +73,7 @@ async def test_a_server_that_is_silent_is_a_503_in_time(engine: MockEngine, post
 
 async def test_a_gateway_that_stops_is_not_ready(engine: MockEngine) -> None:
     async with running_gateway(engine) as gateway:
-        gateway.app[READINESS].stop()
+        gateway.app[APP].open.readiness.stop()
         status, body = await gateway.get("/ready")
     assert (status, body["error"]["message"]) == (503, "The gateway is shutting down.")
 

@@ -1,14 +1,17 @@
 """The table of routes: what it says about bodies."""
 
 import re
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from aiohttp import web
 
+from antiphon.core.protocols.responses.protocol import ResponsesProtocol
 from antiphon.server import bodies
 from antiphon.server.bodies import Bodies
-from antiphon.server.routes.table import ROUTES
+from antiphon.server.routes.table import API_ROUTES, ROUTES, route_table
 
 # They have nothing to read, or a form.
 WITHOUT = ("/cancel", "/files")
@@ -28,5 +31,19 @@ def test_every_route_that_takes_a_body_says_how_large_it_may_be() -> None:
 
 def test_no_handler_reads_a_body_past_the_table() -> None:
     """A form is read piece by piece, and what is relayed is not read at all."""
-    found = {path.name for path in Path(bodies.__file__).parent.glob("*.py") if READS.search(path.read_text())}
+    found = {path.name for path in Path(bodies.__file__).parent.rglob("*.py") if READS.search(path.read_text())}
     assert found == {"bodies.py", "multipart.py", "siblings.py"}
+
+
+class Completions(ResponsesProtocol):
+    paths: ClassVar[Mapping[str, str]] = {"/v1/completions": "POST", "/complete": "POST"}
+
+
+def test_a_protocol_takes_the_place_of_what_was_passed_through() -> None:
+    protocol = Completions()
+    table = route_table([protocol])
+    assert len(table.api) == len(API_ROUTES)
+    for path in ("/v1/completions", "/openai/deployments/{deployment}/completions{slash:/?}", "/complete"):
+        (handler,) = [route.handler for route in table.served if route.path == path and route.method == "POST"]
+        assert isinstance(handler, partial)
+        assert handler.keywords["protocol"] is protocol

@@ -9,7 +9,7 @@ from support.gateway import CHECKER, running_gateway
 from support.items import assistant, call_output, user
 from support.toy_tool import DICE, Dice
 
-from antiphon.app.app import Extensions
+from antiphon.app.parts import Extensions
 from antiphon.core.knowledge.dialects import PLAIN
 
 MISTRAL: dict[str, Any] = {"call_id_length": 9, "alternates": True, "shows_text_with_calls": False}

@@ -9,7 +9,7 @@ import pytest_asyncio
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest, running_gateway
 
-from antiphon.app.lifetime import RETRIEVAL
+from antiphon.app.lifetime import BESIDE
 
 TEXTS = {
     "moon.txt": "The moon is made of basalt and anorthosite.",
@@ -267,7 +267,7 @@ async def test_a_list_without_anything_in_it_is_empty(gateway: GatewayUnderTest)
 
 async def test_a_batch_is_cancelled(gateway: GatewayUnderTest) -> None:
     client = client_of(gateway)
-    gateway.app[RETRIEVAL].indexer.stop()
+    gateway.app[BESIDE].retrieval.indexer.stop()
     store = await client.vector_stores.create()
     ids = [await upload(client, name) for name in TEXTS]
     batch = await client.vector_stores.file_batches.create(store.id, file_ids=ids)

@@ -12,7 +12,7 @@ from support.engine import CUT, MockEngine, Refusal, Writer, answer, call, chunk
 from support.gateway import CHECKER, running_gateway
 from support.toy_tool import DICE, Dice, roll
 
-from antiphon.app.app import Extensions
+from antiphon.app.parts import Extensions
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.server.traces.provider import Traces

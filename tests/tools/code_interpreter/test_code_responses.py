@@ -15,7 +15,7 @@ from support.kernels import ScriptedKernels, interpreting, prints
 from antiphon.core.recording.file import file_to_recording
 from antiphon.core.recording.rerun import run_again
 from antiphon.sandbox.runs import KernelRun
-from antiphon.server.app_keys import CONTAINERS
+from antiphon.server.parts import APP
 from antiphon.settings.tables import ContainerSettings
 from antiphon.store import open_store
 
@@ -190,7 +190,7 @@ async def test_a_container_that_is_deleted_while_code_runs_has_no_files(
 ) -> None:
     engine.will(coded("loop()"), text("Oh."))
     async with interpreting(engine, kernels, tmp_path) as gateway:
-        containers = gateway.app[CONTAINERS]
+        containers = gateway.app[APP].resources.containers
         assert containers is not None
 
         def deleted(folder: Path) -> KernelRun:

@@ -15,7 +15,7 @@ from support.streams import check_stream
 from support.web_site import WebSite
 
 from antiphon.app import hosted_tools
-from antiphon.app.app import Extensions
+from antiphon.app.parts import Extensions
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.items.call_forms import FunctionForm
 from antiphon.core.toolbox.toolbox import Toolbox

@@ -14,11 +14,12 @@ from aiohttp import web
 from msgspec import structs
 
 from antiphon import logs
-from antiphon.app.app import WorkerPart, make_app, make_runner
+from antiphon.app.app import make_app, make_runner
 from antiphon.app.banner import Address, Banner
 from antiphon.app.checked_settings import load_settings
 from antiphon.app.event_loop import collect_less, loop_factory, return_memory
-from antiphon.app.lifetime import DRAIN
+from antiphon.app.lifetime import BESIDE
+from antiphon.app.parts import WorkerPart
 from antiphon.app.processes.channel import Channel
 from antiphon.app.processes.listening import AbsentSlots, bind_private
 from antiphon.app.processes.messages import (
@@ -44,7 +45,7 @@ from antiphon.app.reload import Reloader
 from antiphon.app.start_up import announce_stop, better_model, log_listening, refuse_to_be_open
 from antiphon.engines.embedded.process import SharedEngineProcess
 from antiphon.gateway.limits.admission import Admission, AdmissionLimits
-from antiphon.server.routes.inspector import INSPECTOR
+from antiphon.server.parts import APP
 from antiphon.server.routes.metrics import own_metrics
 from antiphon.server.siblings import Sibling, Siblings
 from antiphon.settings.errors import SettingsError
@@ -141,7 +142,7 @@ class Worker:
                 address = await self._listen(runner, settings)
                 tasks = [asyncio.create_task(self._follow_supervisor()), asyncio.create_task(self._reload_when_asked(reloader))]
                 if start.shows_banner:
-                    has_inspector = app[INSPECTOR].recordings is not None
+                    has_inspector = app[APP].inspection.inspector.recordings is not None
                     advice = better_model(settings, self._embedded.alias) if self._embedded is not None else None
                     tasks.append(asyncio.create_task(Banner(address, has_inspector=has_inspector, advice=advice).show(app)))
                 log_listening(app, address, self._embedded)
@@ -153,8 +154,8 @@ class Worker:
                 # From now on, the others cannot ask this process for what it has counted.
                 self._channel.send(Counts(await own_metrics(app)))
                 if self._within is not None:
-                    app[DRAIN].within = self._within
-                announce_stop(app, structs.replace(settings, shutdown_timeout=app[DRAIN].within))
+                    app[BESIDE].drain_within = self._within
+                announce_stop(app, structs.replace(settings, shutdown_timeout=app[BESIDE].drain_within))
             finally:
                 await runner.cleanup()
                 self._channel.send(Counts(await own_metrics(app)))

@@ -10,14 +10,22 @@ from antiphon.core.events.plain_deltas import AnyEvent, DeltaTemplate, PlainDelt
 from antiphon.wire.events import Event
 
 DONE = b"data: [DONE]\n\n"
+# A comment. It is nothing to a client, but it keeps the connection from being taken for dead.
+STILL_HERE = b": still here\n\n"
 
 
 class Encoder(Protocol):
-    """Events → bytes, for one stream. `end` follows the last event."""
+    """Events → bytes, for one stream."""
 
+    # What follows the last event.
     end: ClassVar[tuple[bytes, ...]]
 
-    def encode(self, event: AnyEvent) -> bytes: ...
+    def encode(self, event: AnyEvent) -> bytes:
+        """b"": the protocol has nothing for this event."""
+
+    def heartbeat(self) -> bytes:
+        """A sign of life for a client that has got nothing for a while, where `encode` has none for the event `Heartbeat`. b"":
+        the connection has its own."""
 
 
 # Stands for the text in a template; no JSON encoder leaves it as it is, so it is found again by its encoded form.
@@ -75,6 +83,10 @@ class MessageEncoder:
             self._encode_template(template)
         return self.head + to_json(event.delta) + self.tail % event.sequence_number
 
+    def heartbeat(self) -> bytes:
+        # A WebSocket is kept alive by its pings.
+        return b""
+
     def _encode_template(self, template: DeltaTemplate) -> None:
         """The number is the last member of every event."""
         encoded = self._frame(structs.replace(template.event, delta=MARK, sequence_number=-1))
@@ -90,3 +102,6 @@ class SseEncoder(MessageEncoder):
 
     end: ClassVar[tuple[bytes, ...]] = (DONE,)
     _frame = staticmethod(event_to_frame)
+
+    def heartbeat(self) -> bytes:
+        return STILL_HERE

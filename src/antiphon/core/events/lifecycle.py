@@ -22,6 +22,11 @@ TERMINAL: dict[str, type[Terminal]] = {
 }
 
 
+class Heartbeat(events.ResponseInProgress, tag="response.in_progress"):
+    """Says again that the response is in progress, while there is nothing else to say. Other protocols have another sign of
+    life for it."""
+
+
 def snapshot(response: Response) -> Response:
     """The response as it is now: events are encoded later, when it may have changed."""
     return structs.replace(response)
@@ -77,7 +82,7 @@ class Lifecycle:
         return numbered
 
     def heartbeat(self) -> Event:
-        return self._numbering.number(in_progress_event(self._response))
+        return self._numbering.number(Heartbeat(response=snapshot(self._response)))
 
     def end(self, now: int, *, incomplete: str | None, error: ApiError | None) -> Event:
         """The terminal event. Called again, it takes the place of the one before."""

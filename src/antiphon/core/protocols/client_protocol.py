@@ -1,25 +1,81 @@
-"""A client protocol: how a request is read, and how events are written. A new one is one of these, and a route."""
+"""A client protocol: how a client's request is read, and how all that it gets is written.
 
-from collections.abc import Callable
-from typing import Literal, NamedTuple
+Inside, there is one format: a protocol reads its requests to those of the Responses API, and writes the events and the response
+that come of them in its own form. A new protocol is a subclass of `ClientProtocol`, and its row in `PROTOCOLS` (`table.py`).
+"""
 
-from antiphon.core.events.encode import Encoder, MessageEncoder, SseEncoder
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal, NamedTuple
+
+from antiphon.core.events.encode import Encoder
+from antiphon.core.events.json_pieces import JsonPieces
 from antiphon.core.protocols.responses.limits import RequestLimits
-from antiphon.core.protocols.responses.read import body_to_request, message_to_request
-from antiphon.wire.responses import CreateResponse
+from antiphon.errors import ApiError
+from antiphon.wire.responses import CreateResponse, Response
 
 Channel = Literal["http", "websocket", "background", "compact"]
 
-
-class ClientProtocol(NamedTuple):
-    # The request, and the names of the fields that are not part of the API.
-    read: Callable[[bytes, RequestLimits], tuple[CreateResponse, list[str]]]
-    # One encoder for each stream.
-    make_encoder: Callable[[], Encoder]
-    channel: Channel = "http"
+JSON = "application/json"
+EVENT_STREAM = "text/event-stream; charset=utf-8"
 
 
-RESPONSES = ClientProtocol(body_to_request, SseEncoder)
-RESPONSES_WEBSOCKET = ClientProtocol(message_to_request, MessageEncoder, "websocket")
-# Those whose bodies are requests of the Responses API.
-PROTOCOLS = (RESPONSES, RESPONSES_WEBSOCKET)
+class ReadRequest(NamedTuple):
+    """A request as it was read, whatever protocol it came in."""
+
+    request: CreateResponse
+    # The names of the fields that the protocol does not have. They are left out, and a notice names them.
+    unknown: Sequence[str] = ()
+
+
+class ErrorAnswer(NamedTuple):
+    status: int
+    body: bytes
+    # With the `Content-Type` of the body.
+    headers: Mapping[str, str]
+
+
+class ClientProtocol(ABC):
+    """One object serves all requests, so it keeps nothing of any of them. What a stream has to remember is in its encoder.
+
+    Background responses can be fetched in the Responses API only: `background` is ignored in the requests of other protocols.
+    """
+
+    name: ClassVar[str]
+    # Where its requests are sent: a path → the HTTP method. What begins with /v1 is also served under the other prefixes
+    # (`server/paths.py`). Errors of all that is sent there, or below, are the protocol's own.
+    paths: ClassVar[Mapping[str, str]]
+    # The first one of them: it stands for the others in the inspector.
+    path: ClassVar[str]
+    # Headers, in lower case, that only clients of this protocol send: they get its errors wherever their requests go.
+    own_headers: ClassVar[frozenset[str]] = frozenset()
+    # A header, in lower case, that may have the key: beside `Authorization: Bearer`, and `api-key`.
+    key_header: ClassVar[str | None] = None
+    # The `Content-Type` of an answer that is not streamed, and of one that is.
+    whole_type: ClassVar[str] = JSON
+    stream_type: ClassVar[str] = EVENT_STREAM
+    # In the log, the metrics and the inspector.
+    channel: ClassVar[Channel] = "http"
+    # Its bodies are requests of the Responses API: they are recorded and queued as they were sent.
+    is_responses: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.path = next(iter(cls.paths))
+
+    @abstractmethod
+    def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> ReadRequest:
+        """Called once for each request; for a large body, in a thread. Raises InvalidRequest."""
+
+    @abstractmethod
+    def encoder(self) -> Encoder:
+        """A new one for each stream."""
+
+    @abstractmethod
+    def whole(self, response: Response) -> bytes | JsonPieces:
+        """The answer to a request that does not ask for a stream."""
+
+    @abstractmethod
+    def error(self, error: ApiError) -> ErrorAnswer:
+        """The answer to a request that fails before its stream begins, whatever fails: also one that no route has seen. What
+        fails later is an event, which the encoder gets."""

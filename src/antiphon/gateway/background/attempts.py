@@ -24,7 +24,7 @@ from antiphon.errors import (
 )
 from antiphon.gateway.background.journal import Journal, Lost
 from antiphon.gateway.limits.threads import LARGE_BODY, run_aside
-from antiphon.gateway.runs.gateway import Gateway, ReadRequest
+from antiphon.gateway.runs.gateway import Gateway, ReceivedRequest
 from antiphon.gateway.runs.observers import Arrival
 from antiphon.gateway.runs.run import ResponseRun
 from antiphon.gateway.runs.status import run_summary
@@ -86,7 +86,7 @@ class Attempt:
         worker: str,
         place: WorkerPlace,
         arrival: Arrival,
-        read: ReadRequest | ApiError,
+        read: ReceivedRequest | ApiError,
     ) -> None:
         """`read`: its request, or why it cannot be read: then it fails at once."""
         self._gateway = gateway
@@ -95,7 +95,7 @@ class Attempt:
         self.place = place
         self._worker = worker
         self._end = read if isinstance(read, ApiError) else None
-        self._request = read if isinstance(read, ReadRequest) else ReadRequest(CreateResponse(), (), arrival)
+        self._request = read if isinstance(read, ReceivedRequest) else ReceivedRequest(CreateResponse(), (), arrival)
         self._journal = Journal(
             gateway.store,
             self._request.request,
@@ -236,7 +236,7 @@ def job_to_arrival(job: Job) -> Arrival:
     return Arrival(job.request, job.record.owner, "background", asyncio.get_running_loop().time())
 
 
-async def read_request(stored: Arrival, gateway: Gateway) -> ReadRequest | ApiError:
+async def read_request(stored: Arrival, gateway: Gateway) -> ReceivedRequest | ApiError:
     """Or why it cannot be read: another version wrote it, or it was damaged."""
     sealer = gateway.sealer_of(gateway.owners.current(stored.owner))
     try:
@@ -247,7 +247,7 @@ async def read_request(stored: Arrival, gateway: Gateway) -> ReadRequest | ApiEr
         return sealed
     try:
         request, unknown = await run_aside(partial(body_to_request, body, ACCEPTED), large=len(body) >= LARGE_BODY)
-        return ReadRequest(request, unknown, arrival)
+        return ReceivedRequest(request, unknown, arrival)
     except InvalidRequest as wrong:
         return _unreadable(wrong)
 

@@ -12,9 +12,10 @@ from contextlib import suppress
 
 from msgspec import structs
 
-from antiphon.core.events.encode import DONE, event_to_frame
+from antiphon.core.events.encode import event_to_frame
 from antiphon.core.events.lifecycle import opening_events, terminal_event
 from antiphon.core.events.numbering import Numbering
+from antiphon.core.protocols.responses.protocol import RESPONSES
 from antiphon.errors import NotFound
 from antiphon.gateway.state.record_format import record_to_response
 from antiphon.store.protocol import Store
@@ -25,8 +26,6 @@ END_WITHOUT_ATTEMPT = 2
 # How much of a long event is read at once, in bytes. None of its parts is only the end of its frame: a parser may drop it.
 PART_BYTES = 512 * 1024
 SMALLEST_PART = 1024
-# Nothing to a client, but it keeps the connection from being taken for dead.
-STILL_HERE = b": still here\n\n"
 
 
 async def follow(
@@ -34,7 +33,7 @@ async def follow(
 ) -> AsyncGenerator[bytes, None]:
     """The bytes of its events with numbers above `after`, as they come, to the end. A page of them is read only when the
     client has taken the one before. `whole`: parts of a long event are of no use to the caller."""
-    loop = asyncio.get_running_loop()
+    loop, encoder = asyncio.get_running_loop(), RESPONSES.encoder()
     last_sent = loop.time()
     with store.follow(record.id) as wakeup:
         while True:
@@ -61,7 +60,7 @@ async def follow(
                 del frames
                 last_sent = loop.time()
             elif loop.time() - last_sent >= heartbeat:
-                yield STILL_HERE
+                yield encoder.heartbeat()
                 last_sent = loop.time()
             if progress is not None and progress.more:
                 continue
@@ -74,7 +73,7 @@ async def follow(
                 yield b"".join(_opening(record)[after + 1 :])
                 after = 1
             await wakeup.wait()
-    yield DONE
+    yield b"".join(encoder.end)
 
 
 async def long_event(store: Store, record: Record, place: LongEventPlace) -> bytearray:

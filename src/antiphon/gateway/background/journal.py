@@ -77,13 +77,13 @@ class Journal(ResponseRecorder):
         self.closed = False
         self.finished = False
 
-    async def read(self, own: Sequence[Item], *, locks: bool = True) -> list[Item]:
+    async def read(self, own: Sequence[Item], *, locks: bool = True, large_body: bool = False) -> list[Item]:
         # Its key may have got a name while it was queued.
         self._owner = await self._owners.settled(self._owner)
         # The ids of its items were given when it was queued.
         stored = self._job.record.input
         self._stored_input = await run_aside(lambda: items_to_keep(decode_items(stored)), large=len(stored) >= LARGE_BODY)
-        return await super().read(own, locks=locks)
+        return await super().read(own, locks=locks, large_body=large_body)
 
     async def _find_items(self, ids: Sequence[str]) -> dict[str, Item]:
         """What was found when it was queued is kept with it. It may have been deleted elsewhere in the meantime."""

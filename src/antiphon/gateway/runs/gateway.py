@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+import msgspec
 from msgspec import structs
 
 from antiphon.core.exchange.environment import Environment
@@ -14,9 +15,10 @@ from antiphon.core.exchange.steps import Check
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.knowledge.model_names import ModelChoice
-from antiphon.core.protocols.client_protocol import PROTOCOLS, RESPONSES, ClientProtocol
+from antiphon.core.protocols.client_protocol import ClientProtocol
 from antiphon.core.protocols.responses.fields import request_to_items
-from antiphon.core.protocols.responses.read import asks_for_background, unknown_notices
+from antiphon.core.protocols.responses.protocol import RESPONSES
+from antiphon.core.protocols.responses.read import unknown_notices
 from antiphon.core.recording.recording import Recording
 from antiphon.core.toolbox.tools import Tool
 from antiphon.engines.affinity import affinity_key
@@ -27,16 +29,13 @@ from antiphon.gateway.limits.admission import Admission, OwnerPlace
 from antiphon.gateway.limits.threads import (
     LARGE_BODY,
     LARGE_HISTORY,
-    LARGE_TO_SKIP,
     is_large,
     run_aside,
 )
 from antiphon.gateway.runs.equipment import Equipment
 from antiphon.gateway.runs.observers import (
-    NO_HEADERS,
     Arrival,
     MakeObserver,
-    arrive,
     make_observers,
     tell,
 )
@@ -57,18 +56,23 @@ from antiphon.wire.responses import CreateResponse
 # ---- A request as it was read ----------------------------------------------------------------------------------------
 
 
-class ReadRequest(NamedTuple):
-    """With the names of the fields that are not part of the API."""
+class ReceivedRequest(NamedTuple):
+    """A request as it was read, and how it came."""
 
     request: CreateResponse
+    # The names of the fields that are not part of its protocol.
     unknown: Sequence[str]
     arrival: Arrival
-    # The body is a request of the Responses API, not of another protocol.
-    is_plain: bool = True
+    # Its body says the same, as a request of the Responses API.
+    is_as_sent: bool = True
+
+    @property
+    def has_large_body(self) -> bool:
+        return len(self.arrival.body) >= LARGE_BODY
 
     def is_large(self, history: Sequence[object]) -> bool:
         own = 1 if isinstance(self.request.input, str) else len(self.request.input or ())
-        return len(self.arrival.body) >= LARGE_BODY or len(history) + own >= LARGE_HISTORY
+        return self.has_large_body or len(history) + own >= LARGE_HISTORY
 
     @property
     def notices(self) -> list[str]:
@@ -153,70 +157,51 @@ class Gateway:
 
     # ---- from a request to a run -------------------------------------------------------------------------------------
 
+    async def receive(
+        self, arrival: Arrival, protocol: ClientProtocol = RESPONSES, *, model: str | None = None, is_counted: bool = False
+    ) -> ReceivedRequest:
+        """Counts a request, and reads it: once, for all that is decided about it. `model`: of a request that names none.
+        `is_counted`: another process has counted it."""
+        try:
+            if not is_counted and (counting := self.admission.count(arrival.owner)) is not None:
+                await counting
+            return await self.read(arrival, protocol, model)
+        except ApiError as error:
+            self.show_refusal(arrival, error)
+            raise
+
+    async def begin_or_enqueue(self, received: ReceivedRequest) -> ResponseRun | Enqueued:
+        """Like `begin`, but a background response is put into the queue. It needs no place among those of its owner yet."""
+        if not received.request.background:
+            return await self.begin(received)
+        try:
+            return await self._enqueue(received, self.recorder_of(received.request, received.arrival.owner))
+        except ApiError as error:
+            self.show_refusal(received.arrival, error)
+            raise
+
     async def begin(
-        self,
-        body: bytes,
-        owner: str,
-        *,
-        compact: bool = False,
-        protocol: ClientProtocol = RESPONSES,
-        histories: RecentHistories | None = None,
-        headers: Mapping[str, str] = NO_HEADERS,
+        self, received: ReceivedRequest, *, compact: bool = False, histories: RecentHistories | None = None
     ) -> ResponseRun:
-        """Reads a request and prepares its run; no engine has been asked yet. `headers`: for observers."""
-        arrival = arrive(body, owner, "compact" if compact else protocol.channel, headers)
+        """Takes a place among the responses of the owner, which the run leaves at its end, and prepares the run; no engine has
+        been asked yet."""
+        request, arrival = received.request, received.arrival
+        place: OwnerPlace | None = None
         try:
-            if (counting := self.admission.count(owner)) is not None:
-                await counting
-            return await self._begin_admitted(arrival, protocol, compact=compact, histories=histories)
-        except ApiError as error:
-            self.show_refusal(arrival, error)
-            raise
-
-    async def begin_or_enqueue(
-        self, body: bytes, owner: str, headers: Mapping[str, str] = NO_HEADERS
-    ) -> ResponseRun | Enqueued:
-        """Like `begin`, but a background response is put into the queue."""
-        arrival = arrive(body, owner, "http", headers)
-        try:
-            if (counting := self.admission.count(owner)) is not None:
-                await counting
-            if len(body) < LARGE_TO_SKIP:
-                in_background = asks_for_background(body)
-            else:
-                in_background = await self.aside(partial(asks_for_background, body), owner, large=True)
-            if in_background:
-                read = await self.read(arrival)
-                return await self._enqueue(read, self.recorder_of(read.request, owner))
-            return await self._begin_admitted(arrival)
-        except ApiError as error:
-            self.show_refusal(arrival, error)
-            raise
-
-    async def _begin_admitted(
-        self,
-        arrival: Arrival,
-        protocol: ClientProtocol = RESPONSES,
-        *,
-        compact: bool = False,
-        histories: RecentHistories | None = None,
-    ) -> ResponseRun:
-        """Takes a place among the responses of an owner before anything is read: who is refused costs the others no time. The
-        run leaves it at its end."""
-        entering = self.admission.enter(self.owners.current(arrival.owner))
-        place = entering if isinstance(entering, OwnerPlace) else await entering
-        try:
-            read = await self.read(arrival, protocol)
-            request = read.request
+            entering = self.admission.enter(self.owners.current(arrival.owner))
+            place = entering if isinstance(entering, OwnerPlace) else await entering
             if compact:
                 if request.model is None:
                     raise InvalidRequest("`model` is required.", param="model", code="missing_required_parameter")
                 request.stream = request.store = False
             # The caller waits for it.
             request.background = None
-            run = await self.prepare(read, self.recorder_of(request, arrival.owner, histories), compact=compact)
-        except BaseException:
-            place.leave()
+            run = await self.prepare(received, self.recorder_of(request, arrival.owner, histories), compact=compact)
+        except BaseException as failure:
+            if place is not None:
+                place.leave()
+            if isinstance(failure, ApiError):
+                self.show_refusal(arrival, failure)
             raise
         run.place = place
         return run
@@ -225,13 +210,19 @@ class Gateway:
         """Observers see a request when its response is about to run; this one is not going to."""
         tell(make_observers(self._observers, arrival), "dropped", error)
 
-    async def read(self, arrival: Arrival, protocol: ClientProtocol = RESPONSES) -> ReadRequest:
+    async def read(self, arrival: Arrival, protocol: ClientProtocol = RESPONSES, model: str | None = None) -> ReceivedRequest:
         body, limits = arrival.body, self.environment.limits
         if len(body) < LARGE_BODY:
-            request, unknown = protocol.read(body, limits)
+            request, unknown = protocol.read(body, arrival.headers, limits)
         else:
-            request, unknown = await self.aside(partial(protocol.read, body, limits), arrival.owner, large=True)
-        return ReadRequest(request, unknown, arrival, protocol in PROTOCOLS)
+            reading = partial(protocol.read, body, arrival.headers, limits)
+            request, unknown = await self.aside(reading, arrival.owner, large=True)
+        is_as_sent = protocol.is_responses
+        if not is_as_sent:
+            request.background = None
+        if model is not None and request.model is None:
+            request.model, is_as_sent = model, False
+        return ReceivedRequest(request, unknown, arrival, is_as_sent)
 
     async def aside(self, work: Callable[[], T], owner: str, *, large: bool, patient: bool = False) -> T:
         """Work on a request. Owners take turns with large ones: they need no place among an owner's responses for it."""
@@ -251,16 +242,15 @@ class Gateway:
             histories=histories,
         )
 
-    async def prepare(self, read: ReadRequest, recorder: ResponseRecorder, *, compact: bool = False) -> ResponseRun:
+    async def prepare(self, read: ReceivedRequest, recorder: ResponseRecorder, *, compact: bool = False) -> ResponseRun:
         request = read.request
-        recorder.has_large_body = len(read.arrival.body) >= LARGE_BODY
         given, named = request.input, request.model
-        history = await recorder.read(request_to_items(request))
+        history = await recorder.read(request_to_items(request), large_body=read.has_large_body)
         large = read.is_large(history)
         arrival, recording = read.arrival, None
         if self._may_record is not None and self._may_record():
             # Items that stood for stored ones may have been replaced.
-            recording = self._make_recording(read, is_as_sent=read.is_plain and request.input is given)
+            recording = self._make_recording(read, is_as_sent=read.is_as_sent and request.input is given)
         elif self._may_record is not None:
             arrival = arrival._replace(is_recorded=False)
         owner, patient, tools = recorder.owner, bool(request.background), self.equipment.tools
@@ -313,14 +303,14 @@ class Gateway:
             await recorder.unlock()
             raise
 
-    def _make_recording(self, read: ReadRequest, *, is_as_sent: bool) -> Recording:
+    def _make_recording(self, read: ReceivedRequest, *, is_as_sent: bool) -> Recording:
         now = asyncio.get_running_loop().time
         return Recording(read.arrival.body, now, is_as_sent=is_as_sent, environment=self.environment)
 
-    async def _enqueue(self, read: ReadRequest, recorder: ResponseRecorder) -> Enqueued:
+    async def _enqueue(self, read: ReceivedRequest, recorder: ResponseRecorder) -> Enqueued:
         """Checks all that can be checked now. The history is read again when the response runs."""
         request = read.request
-        history = await recorder.read(request_to_items(request), locks=False)
+        history = await recorder.read(request_to_items(request), locks=False, large_body=read.has_large_body)
         chosen = ModelChoice(request.model)
         # An engine that is away is no reason to refuse a response that runs later.
         if not self.pool.ready:
@@ -344,13 +334,11 @@ class Gateway:
         exchange = await self.aside(make_exchange, recorder.owner, large=large)
         await self.check_definitions(exchange, recorder.owner, large=large)
         await check_tools(request, self.equipment.tools, recorder.owner)
-        recorder.has_large_body = len(read.arrival.body) >= LARGE_BODY
         record = await self.aside(partial(recorder.to_record, exchange.response), recorder.owner, large=large)
         if request.store is False:
             record = structs.replace(record, kept_after_end=self._unstored_retention)
-        body = read.arrival.body
-        to_stored = partial(to_stored_request, body, request, self.sealer_of(recorder.owner))
-        await self.store.enqueue(record, await self.aside(to_stored, recorder.owner, large=len(body) >= LARGE_BODY))
+        to_stored = partial(_to_queued, read, self.sealer_of(recorder.owner))
+        await self.store.enqueue(record, await self.aside(to_stored, recorder.owner, large=read.has_large_body))
         await self.owners.catch_up(record.owner)
         return Enqueued(record, bool(request.stream), exchange.notices)
 
@@ -410,6 +398,11 @@ class Gateway:
                 run.abort(EngineUnavailable(SHUTTING_DOWN, retry_after=1))
         if self._closing:
             await asyncio.wait(self._closing)
+
+
+def _to_queued(read: ReceivedRequest, sealer: Sealer) -> bytes:
+    body = read.arrival.body if read.is_as_sent else msgspec.json.encode(read.request)
+    return to_stored_request(body, read.request, sealer)
 
 
 def _answered_by(model: str | None, request: CreateResponse) -> CreateResponse:

@@ -10,8 +10,8 @@ from antiphon.engines.token_counts import count_by_template
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineError
 from antiphon.gateway.limits.admission import Seat
-from antiphon.gateway.runs.gateway import Gateway
-from antiphon.gateway.runs.observers import arrive
+from antiphon.gateway.runs.gateway import Gateway, ReceivedRequest
+from antiphon.gateway.runs.observers import Arrival
 from antiphon.gateway.runs.outbox import NoSink
 from antiphon.gateway.runs.run import ResponseRun
 from antiphon.gateway.state.recorder import NoRecorder
@@ -29,14 +29,14 @@ NOT_COUNTED = "the tools of MCP server {label} were not counted: they have not b
 BY_LENGTH = "input_tokens were estimated by length: the engine counts no tokens"
 
 
-async def count_input(gateway: Gateway, body: bytes, owner: str) -> TokenCount:
-    """The request is not answered."""
-    async with gateway.admission.entered(owner) as seat:
-        return await _count_input(gateway, body, owner, seat)
+async def count_input(gateway: Gateway, arrival: Arrival, model: str | None = None) -> TokenCount:
+    """The request is not answered. `model`: of one that names none."""
+    async with gateway.admission.entered(arrival.owner) as seat:
+        return await _count_input(gateway, await gateway.read(arrival, model=model), seat)
 
 
-async def _count_input(gateway: Gateway, body: bytes, owner: str, seat: Seat) -> TokenCount:
-    read = await gateway.read(arrive(body, owner, "http"))
+async def _count_input(gateway: Gateway, read: ReceivedRequest, seat: Seat) -> TokenCount:
+    owner = read.arrival.owner
     request, named = read.request, read.request.model
     recorder = gateway.recorder_of(request, owner)
     history = await recorder.read(request_to_items(request), locks=False)

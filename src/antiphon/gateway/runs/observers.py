@@ -6,9 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
+from antiphon.core.events.lifecycle import Heartbeat
 from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.core.exchange.steps import AskReason, ToolCall
-from antiphon.core.protocols.client_protocol import Channel
+from antiphon.core.protocols.client_protocol import Channel, ClientProtocol
+from antiphon.core.protocols.responses.protocol import COMPACT_PATH, RESPONSES
 from antiphon.core.recording.recording import Recording
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import ApiError
@@ -29,13 +31,24 @@ class Arrival(NamedTuple):
     # When it came, by the loop's clock. Of a background response: when its run began.
     at: float
     headers: Mapping[str, str] = NO_HEADERS
+    # Where it was sent, under the first of its prefixes.
+    path: str = "/v1/responses"
     # False: the inputs of its exchange are not kept, because there are too many requests.
     is_recorded: bool = True
 
 
-def arrive(body: bytes, owner: str, channel: Channel, headers: Mapping[str, str] = NO_HEADERS) -> Arrival:
-    """It comes now."""
-    return Arrival(body, owner, channel, asyncio.get_running_loop().time(), headers)
+def arrive(
+    body: bytes,
+    owner: str,
+    protocol: ClientProtocol = RESPONSES,
+    headers: Mapping[str, str] = NO_HEADERS,
+    *,
+    compact: bool = False,
+) -> Arrival:
+    """It comes now. `compact`: to be summarized, not to be answered."""
+    channel: Channel = "compact" if compact else protocol.channel
+    path = COMPACT_PATH if compact else protocol.path
+    return Arrival(body, owner, channel, asyncio.get_running_loop().time(), headers, path)
 
 
 # Gets every piece of an engine's body.
@@ -103,6 +116,7 @@ WITHOUT_OUTPUT = frozenset(
         events.ResponseCreated,
         events.ResponseQueued,
         events.ResponseInProgress,
+        Heartbeat,
         events.ResponseCompleted,
         events.ResponseIncomplete,
         events.ResponseFailed,

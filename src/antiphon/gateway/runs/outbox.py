@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from antiphon.core.events.encode import Encoder, MessageEncoder, to_json
+from antiphon.core.events.lifecycle import Heartbeat
 from antiphon.core.events.plain_deltas import AnyEvent, DeltaTemplate, PlainDelta
 from antiphon.engines.upstream import Reply
 from antiphon.gateway.runs.exchange_calls import ExchangeCalls
@@ -104,6 +105,8 @@ class EncodedSink:
         data = encoder.encode(event)
         if isinstance(encoder, MessageEncoder):
             self._template, self._head, self._tail = encoder.template, encoder.head, encoder.tail
+        if not data and type(event) is Heartbeat:
+            data = encoder.heartbeat()
         return self._stream.write_event(data) if data else False
 
     def _write_all(self, events: Sequence[AnyEvent], *, last: bool) -> bool:
@@ -112,6 +115,8 @@ class EncodedSink:
         encoded = [data for event in events if (data := encode(event))]
         if last:
             encoded += self._encoder.end
+        elif not encoded and Heartbeat in map(type, events) and (alive := self._encoder.heartbeat()):
+            encoded.append(alive)
         return self._stream.write(encoded, last=last) if encoded else False
 
     async def drain(self) -> None:

@@ -52,6 +52,7 @@ class ResponseRecorder:
 
     __slots__ = (
         "_conversation",
+        "_has_large_body",
         "_has_lock",
         "_histories",
         "_history",
@@ -66,7 +67,6 @@ class ResponseRecorder:
         "_stored_input",
         "begun_calls",
         "created_at",
-        "has_large_body",
         "notices",
         "response_id",
     )
@@ -93,7 +93,7 @@ class ResponseRecorder:
         self._conversation = conversation_of(request)
         self._own: Sequence[Item] = ()
         # It may have few items, and a large one among them.
-        self.has_large_body = False
+        self._has_large_body = False
         self._stored_input: list[Item] | None = None
         self._has_lock = False
         self._renewing: asyncio.Task[None] | None = None
@@ -118,12 +118,14 @@ class ResponseRecorder:
 
     # ---- before it runs ----------------------------------------------------------------------------------------------
 
-    async def read(self, own: Sequence[Item], *, locks: bool = True) -> list[Item]:
-        """The items before its own input. `locks`: no other response runs in its conversation from then on.
+    async def read(self, own: Sequence[Item], *, locks: bool = True, large_body: bool = False) -> list[Item]:
+        """The items before its own input. `locks`: no other response runs in its conversation from then on. `large_body`: what
+        is done with its own input is done in a thread.
 
         Stored items take the place of what stands for them in the request's own input.
         """
         self.notices = ()
+        self._has_large_body = large_body
         try:
             request = self._request
             is_continued = request.previous_response_id is not None or self._conversation is not None
@@ -294,7 +296,7 @@ class ResponseRecorder:
 
     @property
     def _has_large_input(self) -> bool:
-        return self.has_large_body or len(self._own) >= LARGE_HISTORY
+        return self._has_large_body or len(self._own) >= LARGE_HISTORY
 
     async def _add_items(self, items: Sequence[StoredItem]) -> None:
         expires_at = self._expires_at()

@@ -1,9 +1,11 @@
 """What the routes of the inspector need."""
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from msgspec import Struct
 
+from antiphon.gateway.limits.view_turns import ViewTurns
 from antiphon.server.inspector.files import PageFile
 from antiphon.server.inspector.recordings import RecordedRequest, Recordings
 from antiphon.server.inspector.rows import Row
@@ -34,3 +36,27 @@ class Inspector(Struct, frozen=True):
         """Ends the streams of those who watch."""
         if self.recordings is not None:
             self.recordings.viewers.close()
+
+
+class GatewayDescription(NamedTuple):
+    version: str
+    # The gateway itself, whatever has become of its worker processes. In seconds since 1970.
+    started: float
+    # The kind of its store: sqlite, postgres or memory.
+    store: str
+
+
+class Inspection(Struct, frozen=True):
+    """The inspector, and what its routes need beside it."""
+
+    inspector: Inspector
+    # It shows nothing while no key is set: other machines can reach it.
+    needs_key: bool
+    # For requests that are opened: the whole answer is in memory until it is sent.
+    opening: ViewTurns
+    # For the lists of what is stored. One at a time of each owner, and few in all: a search reads much, with the connections of
+    # the store that all requests need.
+    listing: ViewTurns
+    description: GatewayDescription
+    # Of this process, in seconds since 1970.
+    process_started: float

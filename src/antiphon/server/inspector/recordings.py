@@ -42,7 +42,19 @@ LONGEST_SEARCHED = 1024 * 1024
 class RecordedRequest(Observer):
     """One request: its row, and the inputs of its exchange."""
 
-    __slots__ = ("_body", "_recordings", "arrived", "counted", "headers", "is_running", "outcome", "recording", "row", "turn")
+    __slots__ = (
+        "_body",
+        "_recordings",
+        "arrived",
+        "counted",
+        "headers",
+        "is_running",
+        "outcome",
+        "path",
+        "recording",
+        "row",
+        "turn",
+    )
 
     recording: Recording
 
@@ -52,6 +64,7 @@ class RecordedRequest(Observer):
         self.row = Row(number=number, at=recordings.to_wall_time(arrival.at), channel=arrival.channel, owner=arrival.owner)
         self.turn = Turn(number, arrival.owner)
         self._body = arrival.body
+        self.path = arrival.path
         self.headers: dict[str, str] = {}
         for name in HEADERS:
             if (value := arrival.headers.get(name)) is not None:

@@ -33,8 +33,6 @@ from antiphon.server.inspector.rows import Row, hide
 
 Json = dict[str, Any]
 
-PATHS = {"compact": "/v1/responses/compact"}
-CREATE_PATH = "/v1/responses"
 NOT_RUN = "The request was refused before it ran: there is nothing to run again."
 # Characters of what a tool returned, in the line about it.
 LONGEST_OUTPUT = 200
@@ -62,7 +60,7 @@ class Opened:
         self.row: Row = request.row.shown()
         self.arrived = request.arrived
         self.outcome = request.outcome
-        self.headers = request.headers
+        self.path, self.headers = request.path, request.headers
         # Why it cannot be run again; None: it can.
         self.why_not = NOT_RUN if request.row.id is None else LEFT_OUT if recording.is_left_out else None
 
@@ -100,8 +98,7 @@ def _client(opened: Opened) -> Json:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         value, text = None, body.decode("utf-8", "replace")
-    path = PATHS.get(opened.row.channel, CREATE_PATH)
-    return {"path": path, "headers": opened.headers or None, "body": value, "text": text, "redacted": False}
+    return {"path": opened.path, "headers": opened.headers or None, "body": value, "text": text, "redacted": False}
 
 
 def _asks(opened: Opened, rerun: Rerun) -> list[Json]:

@@ -14,28 +14,15 @@ from antiphon.sandbox.containers.container import Container, ContainerFile
 from antiphon.sandbox.containers.container_files import NO_SUCH_FILE, ContainerExpired
 from antiphon.sandbox.containers.containers import MINUTES, Containers
 from antiphon.server.answers import to_json
-from antiphon.server.app_keys import CONTAINERS
 from antiphon.server.bodies import Bodies
 from antiphon.server.container_relay import in_its_worker
-from antiphon.server.multipart import form_parts
 from antiphon.server.pages import cut_by_id, query_to_page, to_list
+from antiphon.server.parts import APP
 from antiphon.server.paths import is_form
 from antiphon.server.request_state import OWNER
-from antiphon.server.routes.files import (
-    BYTES,
-    GUARDED,
-    SAFE_TYPES,
-    disposition_of,
-)
-from antiphon.server.siblings import SIBLINGS
-from antiphon.wire.containers import (
-    AddFile,
-    ContainerFileObject,
-    ContainerObject,
-    CreateContainer,
-    Deleted,
-    ExpiresAfter,
-)
+from antiphon.server.routes.files import BYTES, GUARDED, SAFE_TYPES, disposition_of
+from antiphon.server.routes.multipart import form_parts
+from antiphon.wire.containers import AddFile, ContainerFileObject, ContainerObject, CreateContainer, Deleted, ExpiresAfter
 
 NO_CONTAINERS = "There are no containers here. {reason}"
 SWITCHED_OFF = "The setting containers.enabled is false."
@@ -69,7 +56,7 @@ async def list_all(request: web.Request) -> web.Response:
     containers, page = await _containers(request), query_to_page(request.query)
     objects = [msgspec.to_builtins(_to_object(each)) for each in containers.of_owner(request[OWNER])]
     # One key has few of them: those of another process fit on one page.
-    others = await request.app[SIBLINGS].objects(request, f"{request.path}?limit=100")
+    others = await request.app[APP].siblings.objects(request, f"{request.path}?limit=100")
     objects += [each for other in others for each in other["data"]]
     name = request.query.get("name")
     return to_json(to_list(cut_by_id([each for each in objects if name in (None, each["name"])], page), page))
@@ -188,7 +175,7 @@ async def _send_file(
 
 async def _containers(request: web.Request) -> Containers:
     """Raises InvalidRequest where code cannot be run."""
-    containers = request.app[CONTAINERS]
+    containers = request.app[APP].resources.containers
     reason = SWITCHED_OFF if containers is None else await containers.complaint()
     if containers is None or reason is not None:
         raise InvalidRequest(NO_CONTAINERS.format(reason=reason), code="containers_unavailable")

@@ -11,14 +11,11 @@ from antiphon.core.protocols.responses.limits import RequestLimits, check_items
 from antiphon.gateway.limits.threads import LARGE_BODY, freed_aside, run_aside
 from antiphon.gateway.state.record_format import stored_to_items
 from antiphon.server.answers import notice_header, to_json
-from antiphon.server.app_keys import CONVERSATIONS
 from antiphon.server.bodies import Bodies
-from antiphon.server.pages import (
-    query_to_page,
-    to_list,
-    to_whole_list,
-)
-from antiphon.server.request_state import OWNER, owner_seen
+from antiphon.server.pages import query_to_page, to_list, to_whole_list
+from antiphon.server.parts import APP
+from antiphon.server.request_keys import owner_seen
+from antiphon.server.request_state import OWNER
 from antiphon.server.routes.views import View, query_to_view
 from antiphon.store.records import Item as StoredItem
 from antiphon.wire.input_items import Item
@@ -46,23 +43,25 @@ async def create(request: web.Request, bodies: Bodies) -> web.Response:
     body, _, large = await bodies.read_fields(request, CreateConversation, _check)
     items = body.items or []
     async with freed_aside(items, large=large):
-        created = await request.app[CONVERSATIONS].create(request[OWNER], items, body.metadata or {}, large=large)
+        created = await request.app[APP].resources.conversations.create(request[OWNER], items, body.metadata or {}, large=large)
     return to_json(created.conversation, notice_header(created.notices))
 
 
 async def retrieve(request: web.Request) -> web.Response:
     id = request.match_info["id"]
-    return to_json(await request.app[CONVERSATIONS].get(await owner_seen(request, id), id))
+    return to_json(await request.app[APP].resources.conversations.get(await owner_seen(request, id), id))
 
 
 async def update(request: web.Request, bodies: Bodies) -> web.Response:
     body = (await bodies.read_fields(request, UpdateConversation)).value
-    return to_json(await request.app[CONVERSATIONS].update(request[OWNER], request.match_info["id"], body.metadata))
+    return to_json(
+        await request.app[APP].resources.conversations.update(request[OWNER], request.match_info["id"], body.metadata)
+    )
 
 
 async def delete(request: web.Request) -> web.Response:
     id = request.match_info["id"]
-    await request.app[CONVERSATIONS].delete(await owner_seen(request, id), id)
+    await request.app[APP].resources.conversations.delete(await owner_seen(request, id), id)
     return to_json({"id": id, "object": "conversation.deleted", "deleted": True})
 
 
@@ -72,7 +71,7 @@ async def delete(request: web.Request) -> web.Response:
 async def create_items(request: web.Request, bodies: Bodies) -> web.Response:
     view = query_to_view(request)
     body, _, large = await bodies.read_fields(request, CreateItems, _check)
-    conversations, id = request.app[CONVERSATIONS], request.match_info["id"]
+    conversations, id = request.app[APP].resources.conversations, request.match_info["id"]
     async with freed_aside(body.items, large=large):
         added = await conversations.add_items(request[OWNER], id, body.items, large=large)
     return await _shown(added.items, view, to_whole_list, added.notices)
@@ -80,7 +79,7 @@ async def create_items(request: web.Request, bodies: Bodies) -> web.Response:
 
 async def list_items(request: web.Request) -> web.Response:
     page, view, id = query_to_page(request.query), query_to_view(request), request.match_info["id"]
-    items = await request.app[CONVERSATIONS].list_items(
+    items = await request.app[APP].resources.conversations.list_items(
         await owner_seen(request, id),
         id,
         after=page.after,
@@ -93,14 +92,14 @@ async def list_items(request: web.Request) -> web.Response:
 
 async def retrieve_item(request: web.Request) -> web.Response:
     view, id, item_id = query_to_view(request), request.match_info["id"], request.match_info["item_id"]
-    item = await request.app[CONVERSATIONS].get_item(await owner_seen(request, id), id, item_id)
+    item = await request.app[APP].resources.conversations.get_item(await owner_seen(request, id), id, item_id)
     return await _shown([item], view, lambda items: items[0])
 
 
 async def delete_item(request: web.Request) -> web.Response:
     """The conversation without it is the answer."""
     id, item_id = request.match_info["id"], request.match_info["item_id"]
-    await request.app[CONVERSATIONS].delete_item(await owner_seen(request, id), id, item_id)
+    await request.app[APP].resources.conversations.delete_item(await owner_seen(request, id), id, item_id)
     return await retrieve(request)
 
 

@@ -13,9 +13,9 @@ from antiphon.errors import InvalidRequest, NotFound, quoted
 from antiphon.files.library import FileLibrary, Upload
 from antiphon.ids import ADMIN
 from antiphon.server.answers import notice_header, to_json
-from antiphon.server.app_keys import FILES
-from antiphon.server.multipart import FormPart, form_parts
+from antiphon.server.parts import APP
 from antiphon.server.request_state import OWNER
+from antiphon.server.routes.multipart import FormPart, form_parts
 from antiphon.store.files.records import NEVER, FileRecord
 
 # What the API lets clients upload files for.
@@ -130,7 +130,7 @@ def _missing(param: str) -> InvalidRequest:
 
 
 async def create(request: web.Request) -> web.Response:
-    library, form = request.app[FILES], UploadForm()
+    library, form = request.app[APP].resources.files, UploadForm()
     # Before anything of it is read.
     library.limits.check_size((request.content_length or 0) - MOST_AROUND_FILE)
     async with library.receiving(request[OWNER]) as upload:
@@ -157,7 +157,7 @@ async def list_files(request: web.Request) -> web.Response:
     if page.after is not None and _ID.fullmatch(page.after) is None:
         raise _invalid("after", f"it must be the id of a file. It is {quoted(page.after)}")
     ascending = page.order == "asc"
-    records = await request.app[FILES].list(
+    records = await request.app[APP].resources.files.list(
         request[OWNER], purpose=page.purpose, after=page.after, limit=page.limit + 1, ascending=ascending
     )
     return to_json(_to_list(records, page.limit))
@@ -168,7 +168,7 @@ async def retrieve(request: web.Request) -> web.Response:
 
 
 async def delete(request: web.Request) -> web.Response:
-    library, id = request.app[FILES], request.match_info["id"]
+    library, id = request.app[APP].resources.files, request.match_info["id"]
     if not await library.delete(await _owner_seen(request, library, id), id):
         raise not_found(id)
     return to_json({"id": id, "object": "file", "deleted": True})
@@ -184,7 +184,7 @@ async def content(request: web.Request) -> web.StreamResponse:
     if request.method == "HEAD":
         await answer.prepare(request)
         return answer
-    pieces = request.app[FILES].read(record)
+    pieces = request.app[APP].resources.files.read(record)
     # What goes wrong at once is an error, and not a body that breaks off.
     first = await anext(pieces, b"")
     await answer.prepare(request)
@@ -202,7 +202,7 @@ def disposition_of(filename: str) -> str:
 
 
 async def _found(request: web.Request) -> FileRecord:
-    library, id = request.app[FILES], request.match_info["id"]
+    library, id = request.app[APP].resources.files, request.match_info["id"]
     record = await library.get(await _owner_seen(request, library, id), id)
     if record is None:
         raise not_found(id)

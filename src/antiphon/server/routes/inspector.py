@@ -14,32 +14,20 @@ from antiphon.core.events.encode import to_frame
 from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.core.recording.file import recording_to_file
 from antiphon.errors import Forbidden, NotFound, Unauthorized
-from antiphon.gateway.limits.view_turns import ViewTurns, run_in_view_thread
+from antiphon.gateway.limits.view_turns import run_in_view_thread
 from antiphon.gateway.state.owners import shown_owner
 from antiphon.ids import ADMIN
 from antiphon.server.answers import to_json
-from antiphon.server.app_keys import GATEWAY, KEYRING
 from antiphon.server.every_request import Handler
 from antiphon.server.inspector.files import HEADERS, INDEX, PageFile
-from antiphon.server.inspector.inspector import Inspector
 from antiphon.server.inspector.recordings import RecordedRequest, Recordings
 from antiphon.server.inspector.rows import Row
 from antiphon.server.inspector.viewers import Viewer
 from antiphon.server.inspector.views import Opened, to_view
-from antiphon.server.request_state import OWNER, owner_of_key
-from antiphon.server.siblings import (
-    SIBLINGS,
-    added_up,
-    merge_newest,
-    sibling_frames,
-    to_plain,
-)
-
-INSPECTOR = web.AppKey("inspector", Inspector)
-# It shows nothing while no key is set: other machines can reach it.
-NEEDS_KEY = web.AppKey("needs_key", bool)
-# For requests that are opened: the whole answer is in memory until it is sent.
-OPENING = web.AppKey("opening", ViewTurns)
+from antiphon.server.parts import APP
+from antiphon.server.request_keys import owner_of_key
+from antiphon.server.request_state import OWNER
+from antiphon.server.siblings import added_up, merge_newest, sibling_frames, to_plain
 
 # A viewer gets changes at most so often, and a sign of life at least so often, in seconds.
 SHORTEST_INTERVAL = 0.25
@@ -75,7 +63,7 @@ async def page_file(request: web.Request) -> web.StreamResponse:
 
 
 def _file(request: web.Request, name: str) -> web.StreamResponse:
-    file: PageFile | None = request.app[INSPECTOR].files.get(name)
+    file: PageFile | None = request.app[APP].inspection.inspector.files.get(name)
     if file is None:
         raise NotFound(f"There is no file {name!r} here.")
     headers = {**HEADERS, "ETag": f'"{file.etag}"'}
@@ -88,7 +76,7 @@ def _file(request: web.Request, name: str) -> web.StreamResponse:
 
 
 async def status(request: web.Request) -> web.StreamResponse:
-    inspector, has_keys = request.app[INSPECTOR], bool(request.app[KEYRING])
+    inspector, has_keys = request.app[APP].inspection.inspector, bool(request.app[APP].access.keyring)
     recordings = _shown_recordings(request)
     may_see = _may_see(request)
     recording = {
@@ -99,7 +87,7 @@ async def status(request: web.Request) -> web.StreamResponse:
         "left_out": recordings.left_out if recordings is not None else 0,
         "requests": sum(may_see(each.row) for each in recordings or ()),
     }
-    others = [each["recording"] for each in await request.app[SIBLINGS].objects(request)]
+    others = [each["recording"] for each in await request.app[APP].siblings.objects(request)]
     recording |= added_up([recording, *others], "bytes", "max_bytes", "left_out", "requests")
     owner = request[OWNER]
     return to_json(
@@ -114,7 +102,7 @@ async def status(request: web.Request) -> web.StreamResponse:
 
 
 async def requests(request: web.Request) -> web.StreamResponse:
-    inspector, recordings, may_see = request.app[INSPECTOR], recordings_of(request), _may_see(request)
+    inspector, recordings, may_see = request.app[APP].inspection.inspector, recordings_of(request), _may_see(request)
     given = {name: request.query[name] for name in Query.__struct_fields__ if request.query.get(name)}
     query = convert_strings(given, Query)
     search = query.search.lower() if query.search else None
@@ -127,7 +115,7 @@ async def requests(request: web.Request) -> web.StreamResponse:
     )
     found = list(islice(rows, query.limit + 1))
     shown, has_more = [inspector.to_shown(row) for row in found[: query.limit]], len(found) > query.limit
-    others = await request.app[SIBLINGS].objects(request)
+    others = await request.app[APP].siblings.objects(request)
     if not others:
         return to_json({"data": shown, "has_more": has_more})
     lists = [(to_plain(shown), has_more), *((each["data"], each["has_more"]) for each in others)]
@@ -141,7 +129,7 @@ async def forget(request: web.Request) -> web.StreamResponse:
     for each in list(recordings):
         if may_see(each.row) and not each.is_running:
             recordings.forget(each)
-    await request.app[SIBLINGS].answers(request)
+    await request.app[APP].siblings.answers(request)
     return web.Response(status=204)
 
 
@@ -153,15 +141,15 @@ def of_any_worker(handler: Handler) -> Handler:
         try:
             return await handler(request)
         except NotFound as missing:
-            return await request.app[SIBLINGS].relay_found(request, missing)
+            return await request.app[APP].siblings.relay_found(request, missing)
 
     return answer
 
 
 @of_any_worker
 async def one(request: web.Request) -> web.StreamResponse:
-    inspector = request.app[INSPECTOR]
-    async with request.app[OPENING].turn(request[OWNER]) as turn:
+    inspector = request.app[APP].inspection.inspector
+    async with request.app[APP].inspection.opening.turn(request[OWNER]) as turn:
         opened, previous = inspector.open(_find(request), _opens_seals(request))
         work = partial(_encoded_view, opened, previous, bodies=inspector.shows_bodies)
         body = await turn.run(run_in_view_thread(work))
@@ -174,8 +162,8 @@ def _encoded_view(opened: Opened, previous: Opened | None, *, bodies: bool) -> b
 
 @of_any_worker
 async def recording(request: web.Request) -> web.StreamResponse:
-    inspector = request.app[INSPECTOR]
-    async with request.app[OPENING].turn(request[OWNER]) as turn:
+    inspector = request.app[APP].inspection.inspector
+    async with request.app[APP].inspection.opening.turn(request[OWNER]) as turn:
         found = _find(request)
         if not inspector.shows_bodies:
             raise Forbidden(HIDDEN, code="bodies_hidden")
@@ -195,7 +183,7 @@ async def _sent(request: web.Request, response: web.Response) -> web.Response:
 
 async def live(request: web.Request) -> web.StreamResponse:
     """Rows as they change. Who reads slowly misses what was in between, and never the last."""
-    inspector, recordings = request.app[INSPECTOR], recordings_of(request)
+    inspector, recordings = request.app[APP].inspection.inspector, recordings_of(request)
     response = web.StreamResponse(
         headers={"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
     )
@@ -208,7 +196,7 @@ async def live(request: web.Request) -> web.StreamResponse:
             elsewhere.append(frames)
             viewer.wake()
 
-        async with sibling_frames(request, show):
+        async with sibling_frames(request.app[APP].siblings, request, show):
             while not viewer.is_closed:
                 rows = await _changed(viewer)
                 if (viewer.is_closed and not rows) or not await _may_still_watch(request):
@@ -233,7 +221,7 @@ async def _changed(viewer: Viewer) -> list[Row]:
 async def _may_still_watch(request: web.Request) -> bool:
     """The keys may have changed. One that has got a name goes on; where it is another's now, its page asks again."""
     try:
-        return await owner_of_key(request) == request.app[GATEWAY].owners.current(request[OWNER])
+        return await owner_of_key(request) == request.app[APP].gateway.owners.current(request[OWNER])
     except Unauthorized:
         return False
 
@@ -255,13 +243,13 @@ def recordings_of(request: web.Request) -> Recordings:
 
 
 def _shown_recordings(request: web.Request) -> Recordings | None:
-    is_off = request.app[NEEDS_KEY] and not request.app[KEYRING]
-    return None if is_off else request.app[INSPECTOR].recordings
+    is_off = request.app[APP].inspection.needs_key and not request.app[APP].access.keyring
+    return None if is_off else request.app[APP].inspection.inspector.recordings
 
 
 def _may_see(request: web.Request) -> Callable[[Row], bool]:
-    owner, owners = request[OWNER], request.app[GATEWAY].owners
-    if owner == ADMIN or not request.app[KEYRING]:
+    owner, owners = request[OWNER], request.app[APP].gateway.owners
+    if owner == ADMIN or not request.app[APP].access.keyring:
         return lambda row: True
     # A key may have got a name since, also while it watches.
     return lambda row: owners.current(row.owner) == owners.current(owner)
@@ -269,5 +257,5 @@ def _may_see(request: web.Request) -> Callable[[Row], bool]:
 
 def _opens_seals(request: web.Request) -> Callable[[Row], bool]:
     """Its owner's do. Those made while no key was needed open for every key."""
-    owner, owners = request[OWNER], request.app[GATEWAY].owners
+    owner, owners = request[OWNER], request.app[APP].gateway.owners
     return lambda row: owners.current(row.owner) in ("", owner)

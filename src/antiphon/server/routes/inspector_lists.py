@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -11,18 +11,17 @@ from msgspec import Meta, Struct
 from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.errors import InvalidRequest
 from antiphon.files.vector_stores.objects import store_to_object
-from antiphon.gateway.limits.view_turns import ViewTurns
 from antiphon.gateway.runs.status import engines_status, running_status
 from antiphon.gateway.state.owners import shown_owner
 from antiphon.gateway.state.record_format import decode_beginning, decode_listed_settings
 from antiphon.ids import ADMIN
 from antiphon.sandbox.containers.container import Container
 from antiphon.server.answers import to_json
-from antiphon.server.app_keys import CONTAINERS, GATEWAY, KEYRING
 from antiphon.server.inspector.rows import hide
+from antiphon.server.parts import APP
 from antiphon.server.request_state import OWNER
-from antiphon.server.routes.inspector import INSPECTOR, recordings_of
-from antiphon.server.siblings import SIBLINGS, added_up, merge_newest, to_plain
+from antiphon.server.routes.inspector import recordings_of
+from antiphon.server.siblings import added_up, merge_newest, to_plain
 from antiphon.store.files import files as file_listings
 from antiphon.store.files.files import ListedFiles, ListedStores, Wanted
 from antiphon.store.files.records import NEVER, FileRecord
@@ -32,25 +31,12 @@ from antiphon.store.records import Listed, Listing, ListPlace
 from antiphon.wire.vector_stores import FileCounts
 
 
-class GatewayDescription(NamedTuple):
-    version: str
-    # The gateway itself, whatever has become of its worker processes. In seconds since 1970.
-    started: float
-    # The kind of its store: sqlite, postgres or memory.
-    store: str
-
-
-DESCRIPTION = web.AppKey("description", GatewayDescription)
-# Of this process, in seconds since 1970.
-PROCESS_STARTED = web.AppKey("process_started", float)
-
-
 async def engines(request: web.Request) -> web.Response:
     """A key sees its own responses in flight. The admin key sees all, and so does everybody where no keys are set."""
-    gateway, owner = request.app[GATEWAY], request[OWNER]
-    sees_all = owner == ADMIN or not request.app[KEYRING]
-    siblings = request.app[SIBLINGS]
-    description = request.app[DESCRIPTION]._asdict() | {
+    gateway, owner = request.app[APP].gateway, request[OWNER]
+    sees_all = owner == ADMIN or not request.app[APP].access.keyring
+    siblings = request.app[APP].siblings
+    description = request.app[APP].inspection.description._asdict() | {
         "url": f"{request.scheme}://{request.host}",
         "pid": (siblings.supervisor or os.getpid()) if sees_all else None,
         "ready": gateway.pool.ready,
@@ -58,7 +44,7 @@ async def engines(request: web.Request) -> web.Response:
     if siblings.supervisor is not None and sees_all:
         # The one that answers, and all of them.
         description["worker"] = siblings.slot
-        started = {siblings.slot: request.app[PROCESS_STARTED]}
+        started = {siblings.slot: request.app[APP].inspection.process_started}
         description["workers"] = [
             {"worker": slot, "pid": pid, "started": started.get(slot)} for slot, pid in siblings.pids.items()
         ]
@@ -90,10 +76,6 @@ T = TypeVar("T")
 LONGEST_PREVIEW = 120
 
 
-# One at a time of each owner, and few in all: a search reads much, with the connections of the store that all requests need.
-LISTING = web.AppKey("listing", ViewTurns)
-
-
 HIDDEN = "Texts cannot be searched here: `inspector_bodies` is false. Leave out `search`."
 
 
@@ -123,14 +105,14 @@ class StoredConversation(Struct):
 
 
 async def responses(request: web.Request) -> web.Response:
-    listing = await list_in_turn(request, _in_json(request.app[GATEWAY].store.list_responses))
-    shows_bodies = request.app[INSPECTOR].shows_bodies
+    listing = await list_in_turn(request, _in_json(request.app[APP].gateway.store.list_responses))
+    shows_bodies = request.app[APP].inspection.inspector.shows_bodies
     return to_list([_to_response(row, shows_bodies=shows_bodies) for row in listing.rows], listing.after)
 
 
 async def conversations(request: web.Request) -> web.Response:
-    listing = await list_in_turn(request, _in_json(request.app[GATEWAY].store.list_conversations))
-    shows_bodies = request.app[INSPECTOR].shows_bodies
+    listing = await list_in_turn(request, _in_json(request.app[APP].gateway.store.list_conversations))
+    shows_bodies = request.app[APP].inspection.inspector.shows_bodies
     return to_list([_to_conversation(row, shows_bodies=shows_bodies) for row in listing.rows], listing.after)
 
 
@@ -139,9 +121,9 @@ async def list_in_turn(request: web.Request, read: Callable[[Wanted], Coroutine[
     recordings_of(request)
     query = query_of(request)
     place = _place(query)
-    if query.search and not request.app[INSPECTOR].shows_bodies:
+    if query.search and not request.app[APP].inspection.inspector.shows_bodies:
         raise InvalidRequest(HIDDEN, param="search", code="bodies_hidden")
-    async with request.app[LISTING].turn(request[OWNER]) as turn:
+    async with request.app[APP].inspection.listing.turn(request[OWNER]) as turn:
         return await turn.run(read(Wanted(_owner(request), query.search, place, query.limit)))
 
 
@@ -244,7 +226,7 @@ async def files(request: web.Request) -> web.Response:
         return await store.database.read(file_listings.list_files(wanted, store.database.clock()))
 
     listed = await list_in_turn(request, read)
-    shows_names = request.app[INSPECTOR].shows_bodies
+    shows_names = request.app[APP].inspection.inspector.shows_bodies
     return to_list([_to_file(record, shows_names=shows_names) for record in listed.rows], listed.after)
 
 
@@ -255,13 +237,13 @@ async def vector_stores(request: web.Request) -> web.Response:
         return await store.database.read(file_listings.list_stores(wanted)) if store.is_used() else ListedStores([], None)
 
     listed = await list_in_turn(request, read)
-    shows_names, now = request.app[INSPECTOR].shows_bodies, store.database.clock()
+    shows_names, now = request.app[APP].inspection.inspector.shows_bodies, store.database.clock()
     return to_list([_to_store(each, now, shows_names=shows_names) for each in listed.rows], listed.after)
 
 
 async def containers(request: web.Request) -> web.Response:
     """Those of this gateway, in whichever of its processes they are."""
-    known, owners = request.app[CONTAINERS], request.app[GATEWAY].owners
+    known, owners = request.app[APP].resources.containers, request.app[APP].gateway.owners
 
     async def read(wanted: Wanted) -> tuple[list[Container], str | None]:
         if known is None:
@@ -276,9 +258,9 @@ async def containers(request: web.Request) -> web.Response:
         return shown, str(_file_place(shown[-1])) if len(rows) > wanted.limit else None
 
     shown, after = await list_in_turn(request, read)
-    shows_names = request.app[INSPECTOR].shows_bodies
+    shows_names = request.app[APP].inspection.inspector.shows_bodies
     rows = [_to_container(each, shows_names=shows_names) for each in shown]
-    others = await request.app[SIBLINGS].objects(request)
+    others = await request.app[APP].siblings.objects(request)
     if not others:
         return to_list(rows, after)
     lists = [(to_plain(rows), after is not None), *((each["data"], each["has_more"]) for each in others)]
@@ -292,7 +274,7 @@ def _file_place(container: Container) -> ListPlace:
 
 
 def _store(request: web.Request) -> FileStore:
-    return request.app[GATEWAY].store.files
+    return request.app[APP].gateway.store.files
 
 
 def _to_file(record: FileRecord, *, shows_names: bool) -> StoredFile:

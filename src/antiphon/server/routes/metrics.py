@@ -7,17 +7,13 @@ from aiohttp import web
 
 from antiphon import __version__
 from antiphon.errors import Forbidden, NotFound, StoreUnavailable, Unauthorized
-from antiphon.gateway.state.owners import Keyring
 from antiphon.ids import ADMIN
-from antiphon.server.app_keys import GATEWAY, KEYRING
 from antiphon.server.metrics.instruments import Instruments
 from antiphon.server.metrics.merging import merge
 from antiphon.server.metrics.state import GatewayState, engine_states
-from antiphon.server.request_counts import METRICS
-from antiphon.server.request_state import key_of
-from antiphon.server.routes.models import READINESS
-from antiphon.server.routes.websocket import CONNECTIONS
-from antiphon.server.siblings import SIBLINGS, is_from_sibling
+from antiphon.server.parts import APP
+from antiphon.server.request_keys import key_of
+from antiphon.server.siblings import is_from_sibling
 from antiphon.store.records import JobCounts
 
 # Seconds that the store may take to count the background responses.
@@ -27,15 +23,13 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 NO_METRICS = "This gateway has no metrics: the setting metrics is false."
 NEEDS_KEY = "The metrics need a key: send `Authorization: Bearer KEY`, with the admin_key or a metrics_key of the settings."
 NOT_THIS_KEY = "This key may not read the metrics, which show what all keys do. Use the admin_key or a metrics_key."
-# The keys that may read the metrics, and nothing else.
-METRICS_KEYS = web.AppKey("metrics_keys", Keyring)
 
 
 async def metrics(request: web.Request) -> web.Response:
-    if METRICS not in request.app:
+    if request.app[APP].metrics is None:
         raise NotFound(NO_METRICS, code="metrics_off")
     _check_key(request)
-    body, siblings = await own_metrics(request.app), request.app[SIBLINGS]
+    body, siblings = await own_metrics(request.app), request.app[APP].siblings
     if siblings.supervisor is not None and not is_from_sibling(request):
         texts = [body, *await siblings.answers(request), *await siblings.departed()]
         body = await asyncio.to_thread(merge, texts)
@@ -44,7 +38,7 @@ async def metrics(request: web.Request) -> web.Response:
 
 async def own_metrics(app: web.Application) -> bytes:
     """Those of this process; none, if nothing is counted."""
-    if (exposed := app.get(METRICS)) is None:
+    if (exposed := app[APP].metrics) is None:
         return b""
     # Thousands of lines take longer than others may wait.
     return await asyncio.to_thread(_to_text, exposed.instruments, await _state(app))
@@ -58,7 +52,8 @@ def _to_text(instruments: Instruments, state: GatewayState) -> bytes:
 
 def _check_key(request: web.Request) -> None:
     """Where no key is set at all, anybody may read them who may use the gateway."""
-    clients, readers, given = request.app[KEYRING], request.app[METRICS_KEYS], key_of(request)
+    app = request.app[APP]
+    clients, readers, given = app.access.keyring, app.access.metrics_keys, key_of(request, app)
     if not clients and not readers:
         return
     if not given:
@@ -70,11 +65,11 @@ def _check_key(request: web.Request) -> None:
 
 
 async def _state(app: web.Application) -> GatewayState:
-    store_up = await app[READINESS].store_answers()
+    store_up = await app[APP].open.readiness.store_answers()
     return GatewayState(
         __version__,
-        engine_states(app[GATEWAY]),
-        websockets=len(app[CONNECTIONS]),
+        engine_states(app[APP].gateway),
+        websockets=len(app[APP].open.connections),
         store_up=store_up,
         jobs=await _jobs(app) if store_up else None,
     )
@@ -83,5 +78,5 @@ async def _state(app: web.Application) -> GatewayState:
 async def _jobs(app: web.Application) -> JobCounts | None:
     with suppress(StoreUnavailable, TimeoutError):
         async with asyncio.timeout(DEADLINE):
-            return await app[GATEWAY].store.count_jobs()
+            return await app[APP].gateway.store.count_jobs()
     return None

@@ -1,21 +1,21 @@
 """The models of the engines: `/v1/models`, as Codex reads them too, and whether the gateway is ready."""
 
-import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 from aiohttp import web
 from msgspec import structs
 
 from antiphon.core.knowledge.help import NO_HELP, Help
 from antiphon.core.knowledge.knowledge import Model
+from antiphon.core.protocols.client_protocol import JSON
 from antiphon.engines.upstream import Engine
-from antiphon.errors import EngineError, EngineUnavailable, NotFound, StoreUnavailable, quoted
-from antiphon.gateway.runs.gateway import SHUTTING_DOWN
+from antiphon.errors import EngineError, EngineUnavailable, NotFound, quoted
 from antiphon.server.answers import to_json
-from antiphon.server.app_keys import GATEWAY, LIMITS
-from antiphon.server.request_state import error_to_answer, is_trusted
-from antiphon.store.protocol import Store
+from antiphon.server.parts import APP
+from antiphon.server.request_keys import is_trusted
 
 # One tool output may take a quarter of the context window, and at most this many tokens. A small model reads slowly, and loses
 # its task in a long output.
@@ -85,73 +85,6 @@ def catalog_entry(model: str, *, window: int, vision: bool, help: Help = NO_HELP
     }
 
 
-# Seconds that the store may take, and seconds for which its answer counts: probes of a large cluster come often.
-DEADLINE = 2.0
-LIFETIME = 1.0
-# An id that no response has.
-NO_RESPONSE = "resp_none"
-SILENT = "The store of responses did not answer within {seconds:g} s."
-
-
-class Readiness:
-    def __init__(self, store: Store, deadline: float = DEADLINE, lifetime: float = LIFETIME) -> None:
-        self._store = store
-        self._deadline, self._lifetime = deadline, lifetime
-        self._stopping = False
-        # What the last answer complained about, and when it came.
-        self._complaint: str | None = None
-        self._asked_at: float | None = None
-        self._asking: asyncio.Task[None] | None = None
-
-    def stop(self) -> None:
-        """From now on, no new request should come here."""
-        self._stopping = True
-
-    async def check(self) -> None:
-        """Raises EngineUnavailable or StoreUnavailable."""
-        if self._stopping:
-            raise EngineUnavailable(SHUTTING_DOWN, retry_after=1)
-        if not await self.store_answers():
-            raise StoreUnavailable(self._complaint or "")
-
-    async def store_answers(self) -> bool:
-        """Who asks meanwhile waits for the same answer. What is known of the store without asking it counts at once."""
-        try:
-            await self._store.check()
-        except StoreUnavailable as lost:
-            self._complaint, self._asked_at = lost.message, None
-            return False
-        if self._asking is None and not self._is_known():
-            self._asking = asyncio.create_task(self._ask())
-        if self._asking is not None:
-            await asyncio.shield(self._asking)
-        return self._complaint is None
-
-    def _is_known(self) -> bool:
-        return self._asked_at is not None and asyncio.get_running_loop().time() - self._asked_at < self._lifetime
-
-    async def _ask(self) -> None:
-        try:
-            async with asyncio.timeout(self._deadline):
-                await self._store.get("", NO_RESPONSE)
-            self._complaint = None
-        except StoreUnavailable as away:
-            self._complaint = away.message
-        except TimeoutError:
-            self._complaint = SILENT.format(seconds=self._deadline)
-        finally:
-            self._asked_at = asyncio.get_running_loop().time()
-            self._asking = None
-
-    async def close(self) -> None:
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.wait({self._asking})
-
-
-READINESS = web.AppKey("readiness", Readiness)
-
-
 # ---- The engines' own: their models, and their readiness -------------------------------------------------------------
 
 
@@ -161,18 +94,24 @@ async def health(request: web.Request) -> web.Response:
 
 async def ready(request: web.Request) -> web.Response:
     """For anybody, whether the gateway is ready. What is behind it is shown to those who have a key, if keys are set."""
-    pool, trusted = request.app[GATEWAY].pool, is_trusted(request)
+    pool, trusted = request.app[APP].gateway.pool, is_trusted(request)
     try:
         await pool.ready_engines()
     except EngineError as error:
         if trusted:
-            return error_to_answer(error, {"engines": [_state(engine) for engine in pool.engines]})
-    await request.app[READINESS].check()
+            return _not_ready(error, pool.engines)
+    await request.app[APP].open.readiness.check()
     count = sum(engine.ready for engine in pool.engines)
     if not count:
         raise EngineUnavailable(f"No engine is ready (0 of {len(pool.engines)}).", retry_after=1)
     counts = {"status": "ready", "engines_ready": count, "engines_total": len(pool.engines)}
     return to_json(counts | {"engines": [_state(engine) for engine in pool.engines]} if trusted else counts)
+
+
+def _not_ready(error: EngineError, engines: Sequence[Engine]) -> web.Response:
+    """The error, and what is wrong with each engine."""
+    body = msgspec.json.encode({**error.envelope(), "engines": [_state(engine) for engine in engines]})
+    return web.Response(status=error.status, body=body, headers={**error.headers, "Content-Type": JSON})
 
 
 def _state(engine: Engine) -> dict[str, Any]:
@@ -187,7 +126,7 @@ def _state(engine: Engine) -> dict[str, Any]:
 async def models(request: web.Request) -> web.Response:
     """One body for both kinds of clients: OpenAI's `data`, and the `models` that Codex reads. The CLI reads the help."""
     found = await _models(request)
-    window = request.app[LIMITS].context_window
+    window = request.app[APP].limits.context_window
     help = {name: _help(request, name) for name in found}
     listing = {
         "object": "list",
@@ -212,7 +151,7 @@ async def model(request: web.Request) -> web.Response:
 async def _models(request: web.Request) -> dict[str, Model]:
     """Those that the engines list, the default one first: it is the one that Codex gets. Then the other names of models. Of an
     engine that lists none, those that the settings name."""
-    pool = request.app[GATEWAY].pool
+    pool = request.app[APP].gateway.pool
     ready = await pool.ready_engines()
     await pool.read_lists()
     listed = {known.id: known for engine in ready for known in engine.models}
@@ -229,7 +168,7 @@ async def _models(request: web.Request) -> dict[str, Model]:
 
 async def _model(request: web.Request, name: str) -> Model | None:
     found = await _models(request)
-    ready = [engine.knowledge for engine in request.app[GATEWAY].pool.engines if engine.ready]
+    ready = [engine.knowledge for engine in request.app[APP].gateway.pool.engines if engine.ready]
     called = next((model for engine in ready if (model := engine.model_called(name)) is not None), None)
     known = found.get(name) or found.get(called or name)
     if known is not None:
@@ -239,7 +178,7 @@ async def _model(request: web.Request, name: str) -> Model | None:
 
 def _help(request: web.Request, name: str) -> Help:
     """What the model of this name gets of the engine that is asked first."""
-    gateway = request.app[GATEWAY]
+    gateway = request.app[APP].gateway
     model = gateway.pool.names.names.get(name, name)
     ready = [engine.knowledge for engine in gateway.pool.engines if engine.ready]
     # What is listed is looked up first: only then every name is compared with every model.

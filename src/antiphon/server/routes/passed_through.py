@@ -5,8 +5,7 @@ Headers are not passed on, in either direction, but for those that are listed he
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from functools import partial
 
 import aiohttp
@@ -14,18 +13,12 @@ from aiohttp import web
 
 from antiphon.core.knowledge.retry_advice import headers_to_advice
 from antiphon.engines.upstream import Engine
-from antiphon.errors import EngineUnavailable, seconds_to_header
+from antiphon.errors import seconds_to_header
 from antiphon.gateway.limits.admission import EngineSeat
 from antiphon.gateway.limits.threads import LARGE_BODY
-from antiphon.gateway.runs.gateway import SHUTTING_DOWN
 from antiphon.server.answers import notice_header
-from antiphon.server.app_keys import GATEWAY
-from antiphon.server.bodies import (
-    Bodies,
-    in_turn,
-    model_of,
-    with_model,
-)
+from antiphon.server.bodies import Bodies, in_turn, model_of, with_model
+from antiphon.server.parts import APP
 from antiphon.server.paths import canonical_path
 from antiphon.server.request_state import OWNER, STATE
 
@@ -52,65 +45,26 @@ def _is_plain(value: str) -> bool:
     return value.isascii() and value.isprintable()
 
 
-class OpenAnswers:
-    """The answers that are being passed through. A shutdown waits for them."""
-
-    def __init__(self) -> None:
-        self._open: set[asyncio.Timeout] = set()
-        self._none_open = asyncio.Event()
-        self._none_open.set()
-        # On the clock of the event loop.
-        self._deadline: float | None = None
-
-    @property
-    def count(self) -> int:
-        return len(self._open)
-
-    @asynccontextmanager
-    async def opened(self) -> AsyncIterator[None]:
-        """Ends its block with an error when the time for a shutdown is over."""
-        try:
-            async with asyncio.timeout_at(self._deadline) as timeout:
-                self._open.add(timeout)
-                self._none_open.clear()
-                try:
-                    yield
-                finally:
-                    self._open.discard(timeout)
-                    if not self._open:
-                        self._none_open.set()
-        except TimeoutError:
-            raise EngineUnavailable(SHUTTING_DOWN, retry_after=1) from None
-
-    async def drain(self, within: float) -> None:
-        """Lets them finish for so many seconds, and ends the others."""
-        self._deadline = asyncio.get_running_loop().time() + within
-        for timeout in self._open:
-            timeout.reschedule(self._deadline)
-        await self._none_open.wait()
-
-
-OPEN_ANSWERS = web.AppKey("open_answers", OpenAnswers)
-
-
 async def passed_through(request: web.Request, bodies: Bodies) -> web.StreamResponse:
     """Only the model is changed, if another one answers."""
-    body = await bodies.read_prompt(request)
-    async with request.app[GATEWAY].admission.entered(request[OWNER]) as seat:
+    body = await bodies.read(request)
+    async with request.app[APP].gateway.admission.entered(request[OWNER]) as seat:
         return await _pass_through(request, body, seat)
 
 
 async def _pass_through(request: web.Request, body: bytes, seat: EngineSeat) -> web.StreamResponse:
-    gateway, began = request.app[GATEWAY], asyncio.get_running_loop().time()
+    gateway, began = request.app[APP].gateway, asyncio.get_running_loop().time()
     large = len(body) >= LARGE_BODY
-    asked = await in_turn(request, partial(model_of, body), large=True) if large else model_of(body)
+    named = await in_turn(request, partial(model_of, body), large=large)
+    asked = named if named is not None else request.match_info.get("deployment")
     chosen = await gateway.pool.choose(asked, None)
-    if chosen.model is not None and chosen.model != asked:
-        body = await in_turn(request, partial(with_model, body, chosen.model), large=large)
+    model = chosen.model if chosen.model is not None else asked
+    if model is not None and model != named:
+        body = await in_turn(request, partial(with_model, body, model), large=large)
     engine = chosen.engines[0]
     request[STATE].logged |= {"engine": engine.root, "model": chosen.model or engine.knowledge.default_model}
     response = web.StreamResponse(headers=notice_header(chosen.notices))
-    async with request.app[OPEN_ANSWERS].opened(), gateway.in_time(began):
+    async with request.app[APP].open.answers.opened(), gateway.in_time(began):
         await seat.take(engine)
         await _pass_on(await engine.post(canonical_path(request), body), engine, request, response)
     return response

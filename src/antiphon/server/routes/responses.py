@@ -8,24 +8,26 @@ from aiohttp import hdrs, web
 from multidict import istr
 
 from antiphon.core.prompt.compaction import user_messages
-from antiphon.core.protocols.client_protocol import RESPONSES
+from antiphon.core.protocols.client_protocol import ClientProtocol
+from antiphon.core.protocols.responses.protocol import RESPONSES
 from antiphon.errors import EngineError
 from antiphon.gateway.background.followers import follow
 from antiphon.gateway.limits.threads import run_aside
 from antiphon.gateway.runs.gateway import Enqueued
 from antiphon.gateway.runs.input_counts import count_input
+from antiphon.gateway.runs.observers import arrive
 from antiphon.gateway.runs.outbox import EncodedSink, NoSink
 from antiphon.gateway.runs.run import ResponseRun
 from antiphon.gateway.runs.status import run_summary
 from antiphon.gateway.state.record_format import record_to_response
 from antiphon.ids import new_id
-from antiphon.server.answers import notice_header, to_json
-from antiphon.server.app_keys import GATEWAY, TRANSPORT
+from antiphon.server.answers import notice_header, to_answer, to_json
 from antiphon.server.bodies import Bodies
 from antiphon.server.container_relay import relayed_response
+from antiphon.server.parts import APP
 from antiphon.server.request_state import OWNER, STATE, add_to_log
 from antiphon.server.routes.views import ALL_AS_STORED, View
-from antiphon.server.siblings import SIBLINGS
+from antiphon.server.siblings import is_from_sibling
 from antiphon.store.records import Record
 from antiphon.wire.responses import CompactedResponse, Response
 
@@ -35,19 +37,25 @@ ACCEL_BUFFERING = istr("X-Accel-Buffering")
 LARGEST_PIECE = 256 * 1024
 
 
-async def create(request: web.Request, bodies: Bodies) -> web.StreamResponse:
-    app, body = request.app, await bodies.read_prompt(request)
-    gateway = app[GATEWAY]
-    if app[SIBLINGS].others and (elsewhere := await relayed_response(request, body)) is not None:
+async def create(request: web.Request, bodies: Bodies, protocol: ClientProtocol = RESPONSES) -> web.StreamResponse:
+    app, body = request.app[APP], await bodies.read(request)
+    gateway, several = app.gateway, bool(app.siblings.others)
+    received = await gateway.receive(
+        arrive(body, request[OWNER], protocol, request.headers),
+        protocol,
+        model=request.match_info.get("deployment"),
+        is_counted=several and is_from_sibling(request),
+    )
+    if several and (elsewhere := await relayed_response(request, received.request, body)) is not None:
         return elsewhere
-    run = await gateway.begin_or_enqueue(body, request[OWNER], request.headers)
+    run = await gateway.begin_or_enqueue(received)
     if isinstance(run, Enqueued):
         return await _answer_enqueued(request, run)
     async with gateway.running(run):
         try:
             if run.streams:
-                return await _stream(request, run, gateway.heartbeat)
-            return await _answer_whole(run)
+                return await _stream(request, run, protocol)
+            return await _answer_whole(run, protocol)
         finally:
             add_to_log(request, partial(run_summary, run))
 
@@ -57,8 +65,9 @@ async def compact(request: web.Request, bodies: Bodies) -> web.StreamResponse:
 
     The summary covers all of them, and replaces them when the window comes back: only the client reads them there.
     """
-    gateway = request.app[GATEWAY]
-    run = await gateway.begin(await bodies.read_prompt(request), request[OWNER], compact=True, headers=request.headers)
+    gateway, body = request.app[APP].gateway, await bodies.read(request)
+    arrival = arrive(body, request[OWNER], headers=request.headers, compact=True)
+    run = await gateway.begin(await gateway.receive(arrival, model=request.match_info.get("deployment")), compact=True)
     async with gateway.running(run):
         try:
             await _run_whole(run)
@@ -78,7 +87,8 @@ def _window(run: ResponseRun, response: Response) -> web.Response:
 
 
 async def input_tokens(request: web.Request, bodies: Bodies) -> web.StreamResponse:
-    counted = await count_input(request.app[GATEWAY], await bodies.read_prompt(request), request[OWNER])
+    arrival = arrive(await bodies.read(request), request[OWNER])
+    counted = await count_input(request.app[APP].gateway, arrival, request.match_info.get("deployment"))
     return to_json({"object": "response.input_tokens", "input_tokens": counted.tokens}, notice_header(counted.notices))
 
 
@@ -89,18 +99,19 @@ async def _run_whole(run: ResponseRun) -> None:
         raise run.error
 
 
-async def _answer_whole(run: ResponseRun) -> web.StreamResponse:
+async def _answer_whole(run: ResponseRun, protocol: ClientProtocol) -> web.StreamResponse:
     await _run_whole(run)
     response = run.response
-    return to_json(response, notice_header(response.antiphon_notices or ()))
+    return to_answer(protocol.whole(response), protocol.whole_type, notice_header(response.antiphon_notices or ()))
 
 
-async def _stream(request: web.Request, run: ResponseRun, patience: float) -> web.StreamResponse:
-    await run.connect(patience)
-    response = _event_stream(run.notices)
-    async with request.app[TRANSPORT].open_events(request, response) as stream:
+async def _stream(request: web.Request, run: ResponseRun, protocol: ClientProtocol) -> web.StreamResponse:
+    app = request.app[APP]
+    await run.connect(app.gateway.heartbeat)
+    response = _event_stream(protocol, run.notices)
+    async with app.transport.open_events(request, response) as stream:
         try:
-            await run.run(EncodedSink(stream, RESPONSES.make_encoder()))
+            await run.run(EncodedSink(stream, protocol.encoder()))
         except ConnectionError:
             # What it has not read is not kept for it.
             if request.transport is not None:
@@ -111,10 +122,10 @@ async def _stream(request: web.Request, run: ResponseRun, patience: float) -> we
     return response
 
 
-def _event_stream(notices: Sequence[str]) -> web.StreamResponse:
+def _event_stream(protocol: ClientProtocol, notices: Sequence[str]) -> web.StreamResponse:
     return web.StreamResponse(
         headers={
-            hdrs.CONTENT_TYPE: "text/event-stream; charset=utf-8",
+            hdrs.CONTENT_TYPE: protocol.stream_type,
             hdrs.CACHE_CONTROL: "no-cache",
             ACCEL_BUFFERING: "no",
             **notice_header(notices),
@@ -130,15 +141,16 @@ async def _answer_enqueued(request: web.Request, enqueued: Enqueued) -> web.Stre
     request[STATE].logged.update(response_id=record.id, stream=enqueued.streams, outcome=record.status)
     if enqueued.streams:
         return await answer_followed(request, record, -1, enqueued.notices)
-    return to_json(record_to_response(record), notice_header(enqueued.notices))
+    whole = RESPONSES.whole(record_to_response(record))
+    return to_answer(whole, RESPONSES.whole_type, notice_header(enqueued.notices))
 
 
 async def answer_followed(
     request: web.Request, record: Record, after: int, notices: Sequence[str] = (), view: View = ALL_AS_STORED
 ) -> web.StreamResponse:
     """A background response as a stream. A client that drops can come back: the response runs on without it."""
-    gateway = request.app[GATEWAY]
-    response = _event_stream(notices)
+    gateway = request.app[APP].gateway
+    response = _event_stream(RESPONSES, notices)
     await response.prepare(request)
     async with aclosing(follow(gateway.store, record, after, gateway.heartbeat, whole=view.reads)) as frames:
         async for frame in frames:

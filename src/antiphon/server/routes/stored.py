@@ -13,9 +13,9 @@ from antiphon.gateway.background.progress import current_response, is_large_reco
 from antiphon.gateway.limits.threads import LARGE_BODY, run_aside
 from antiphon.gateway.state.record_format import decode_items
 from antiphon.server.answers import to_json
-from antiphon.server.app_keys import GATEWAY
 from antiphon.server.pages import cut, query_to_page, to_list
-from antiphon.server.request_state import owner_seen
+from antiphon.server.parts import APP
+from antiphon.server.request_keys import owner_seen
 from antiphon.server.routes.responses import answer_followed
 from antiphon.server.routes.views import ALL_AS_STORED, View, query_to_view
 from antiphon.store.protocol import Store
@@ -55,7 +55,7 @@ async def retrieve(request: web.Request) -> web.StreamResponse:
 
 
 async def delete(request: web.Request) -> web.Response:
-    store, record = request.app[GATEWAY].store, await _record(request)
+    store, record = request.app[APP].gateway.store, await _record(request)
     await _cancel(request, record)
     if not await _as_owner(store, record, store.delete, gone=False):
         raise _not_found(record.id)
@@ -81,7 +81,7 @@ async def _cancel(request: web.Request, record: Record) -> Record:
     """The response when it has ended: cancelled if it still ran. If its worker is gone, as it is."""
     if record.status not in UNFINISHED:
         return record
-    store = request.app[GATEWAY].store
+    store = request.app[APP].gateway.store
     await _as_owner(store, record, store.cancel, gone="unknown")
     ended_as = await ended(store, record.owner, record.id, CANCEL_TIMEOUT)
     if ended_as is None:
@@ -110,7 +110,7 @@ async def input_items(request: web.Request) -> web.Response:
 
 
 async def _current(request: web.Request, record: Record) -> Response:
-    response = await current_response(request.app[GATEWAY].store, record)
+    response = await current_response(request.app[APP].gateway.store, record)
     if response is None:
         raise _not_found(record.id)
     return response
@@ -118,7 +118,7 @@ async def _current(request: web.Request, record: Record) -> Response:
 
 async def _record(request: web.Request, *, output: bool = True) -> Record:
     id = request.match_info["id"]
-    record = await request.app[GATEWAY].store.get(await owner_seen(request, id), id, output=output)
+    record = await request.app[APP].gateway.store.get(await owner_seen(request, id), id, output=output)
     if record is None:
         raise _not_found(id)
     return record

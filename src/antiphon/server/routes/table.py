@@ -1,13 +1,15 @@
 """Every route of the gateway, what answers it, and which bodies it takes."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from aiohttp import web
 
+from antiphon.core.protocols.client_protocol import ClientProtocol
+from antiphon.core.protocols.table import PROTOCOLS
 from antiphon.server.bodies import LARGE, SMALL, Bodies
-from antiphon.server.paths import under_all_paths
+from antiphon.server.paths import has_version, under_all_paths
 from antiphon.server.routes import (
     containers,
     conversations,
@@ -115,4 +117,30 @@ OTHER_ROUTES = [
     web.get("/inspector/stored/vector_stores", inspector_files.vector_stores),
     web.get("/inspector/stored/containers", inspector_files.containers),
 ]
-ROUTES = [*under_all_paths(API_ROUTES), *OTHER_ROUTES]
+
+
+class RouteTable(NamedTuple):
+    # Also under other prefixes.
+    api: Sequence[web.RouteDef]
+    others: Sequence[web.RouteDef]
+
+    @property
+    def served(self) -> list[web.RouteDef]:
+        return [*under_all_paths(self.api), *self.others]
+
+
+def route_table(protocols: Iterable[ClientProtocol]) -> RouteTable:
+    """`protocols`: beside the Responses API. A path that one of them has is its own, also if it would be passed through."""
+    own = [_protocol_route(each, path, method) for each in protocols for path, method in each.paths.items()]
+    taken = {(route.method, route.path) for route in own}
+    versioned = [route for route in own if has_version(route.path)]
+    others = [route for route in own if not has_version(route.path)]
+    api = [route for route in API_ROUTES if (route.method, route.path) not in taken]
+    return RouteTable([*versioned, *api], [*others, *OTHER_ROUTES])
+
+
+def _protocol_route(protocol: ClientProtocol, path: str, method: str) -> web.RouteDef:
+    return web.RouteDef(method, path, partial(responses.create, bodies=LARGE, protocol=protocol), {})
+
+
+ROUTES = route_table(PROTOCOLS[1:]).served

@@ -7,14 +7,15 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
+from antiphon.core.protocols.client_protocol import JSON
 from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.errors import InvalidRequest
 from antiphon.files.vector_stores.search.found import SearchOptions, SearchRow
 from antiphon.ids import ADMIN
-from antiphon.server.answers import JSON, notice_header, to_json
-from antiphon.server.app_keys import STORE_FILES, VECTOR_STORES
+from antiphon.server.answers import notice_header, to_json
 from antiphon.server.bodies import Bodies
 from antiphon.server.pages import Page, query_to_page
+from antiphon.server.parts import APP
 from antiphon.server.request_state import OWNER
 from antiphon.store.files.records import Status
 from antiphon.store.sql.listings import RowPage
@@ -46,29 +47,31 @@ class StatusFilter(Struct):
 
 async def create(request: web.Request, bodies: Bodies) -> web.Response:
     body, notices, _ = await bodies.read_fields(request, CreateVectorStore)
-    created = await request.app[VECTOR_STORES].create(request[OWNER], body)
+    created = await request.app[APP].resources.vector_stores.create(request[OWNER], body)
     return to_json(created, POLL_AFTER | notices)
 
 
 async def list_stores(request: web.Request) -> web.Response:
     page = query_to_page(request.query)
-    listed = await request.app[VECTOR_STORES].list_stores(request[OWNER], _rows(page))
+    listed = await request.app[APP].resources.vector_stores.list_stores(request[OWNER], _rows(page))
     return _to_list(listed.stores, has_more=listed.has_more)
 
 
 async def retrieve(request: web.Request) -> web.Response:
     id = request.match_info["id"]
-    return to_json(await request.app[VECTOR_STORES].get(await _owner_seen(request), id), POLL_AFTER)
+    return to_json(await request.app[APP].resources.vector_stores.get(await _owner_seen(request), id), POLL_AFTER)
 
 
 async def update(request: web.Request, bodies: Bodies) -> web.Response:
     body, notices, _ = await bodies.read_fields(request, UpdateVectorStore)
-    return to_json(await request.app[VECTOR_STORES].update(request[OWNER], request.match_info["id"], body), notices)
+    return to_json(
+        await request.app[APP].resources.vector_stores.update(request[OWNER], request.match_info["id"], body), notices
+    )
 
 
 async def delete(request: web.Request) -> web.Response:
     id = request.match_info["id"]
-    await request.app[VECTOR_STORES].delete(await _owner_seen(request), id)
+    await request.app[APP].resources.vector_stores.delete(await _owner_seen(request), id)
     return to_json({"id": id, "object": "vector_store.deleted", "deleted": True})
 
 
@@ -78,7 +81,7 @@ async def search(request: web.Request, bodies: Bodies) -> web.Response:
         notices = notices | notice_header([*filter(None, [notices.get("antiphon-notice")]), NOT_REWRITTEN])
     queries = [body.query] if isinstance(body.query, str) else body.query
     id = request.match_info["id"]
-    rows = await request.app[VECTOR_STORES].search(request[OWNER], [id], queries, _options(body))
+    rows = await request.app[APP].resources.vector_stores.search(request[OWNER], [id], queries, _options(body))
     return to_json(SearchResultsPage(search_query=queries, data=[_to_result(row) for row in rows]), notices)
 
 
@@ -109,38 +112,40 @@ def _to_result(row: SearchRow) -> SearchResult:
 
 async def create_file(request: web.Request, bodies: Bodies) -> web.Response:
     body, notices, _ = await bodies.read_fields(request, CreateStoreFile)
-    added = await request.app[STORE_FILES].add(request[OWNER], request.match_info["id"], body)
+    added = await request.app[APP].resources.store_files.add(request[OWNER], request.match_info["id"], body)
     return to_json(added, POLL_AFTER | notices)
 
 
 async def list_files(request: web.Request) -> web.Response:
     page, status = query_to_page(request.query), _status(request)
-    files, id = request.app[STORE_FILES], request.match_info["id"]
+    files, id = request.app[APP].resources.store_files, request.match_info["id"]
     listed = await files.list_files(await _owner_seen(request), id, _rows(page), status)
     return _to_list(listed.files, has_more=listed.has_more)
 
 
 async def retrieve_file(request: web.Request) -> web.Response:
     id, file = request.match_info["id"], request.match_info["file_id"]
-    return to_json(await request.app[STORE_FILES].get(await _owner_seen(request), id, file), POLL_AFTER)
+    return to_json(await request.app[APP].resources.store_files.get(await _owner_seen(request), id, file), POLL_AFTER)
 
 
 async def update_file(request: web.Request, bodies: Bodies) -> web.Response:
     body, notices, _ = await bodies.read_fields(request, UpdateStoreFile)
     id, file = request.match_info["id"], request.match_info["file_id"]
-    return to_json(await request.app[STORE_FILES].update(request[OWNER], id, file, body.attributes or {}), notices)
+    return to_json(
+        await request.app[APP].resources.store_files.update(request[OWNER], id, file, body.attributes or {}), notices
+    )
 
 
 async def delete_file(request: web.Request) -> web.Response:
     id, file = request.match_info["id"], request.match_info["file_id"]
-    await request.app[STORE_FILES].remove(await _owner_seen(request), id, file)
+    await request.app[APP].resources.store_files.remove(await _owner_seen(request), id, file)
     return to_json({"id": file, "object": "vector_store.file.deleted", "deleted": True})
 
 
 async def file_content(request: web.Request) -> web.StreamResponse:
     """Sent as it is read: it may be a whole book, and its reader slow."""
     id, file = request.match_info["id"], request.match_info["file_id"]
-    texts = await request.app[STORE_FILES].content(await _owner_seen(request), id, file)
+    texts = await request.app[APP].resources.store_files.content(await _owner_seen(request), id, file)
     some: list[str] = await anext(texts, [])
     head, tail = msgspec.json.encode(FileContentPage(data=[])).split(b"]")
     answer = web.StreamResponse()
@@ -161,24 +166,24 @@ async def file_content(request: web.Request) -> web.StreamResponse:
 
 async def create_batch(request: web.Request, bodies: Bodies) -> web.Response:
     body, notices, _ = await bodies.read_fields(request, CreateFileBatch)
-    made = await request.app[STORE_FILES].create_batch(request[OWNER], request.match_info["id"], body)
+    made = await request.app[APP].resources.store_files.create_batch(request[OWNER], request.match_info["id"], body)
     return to_json(made, POLL_AFTER | notices)
 
 
 async def retrieve_batch(request: web.Request) -> web.Response:
     id, batch = request.match_info["id"], request.match_info["batch_id"]
-    return to_json(await request.app[STORE_FILES].get_batch(await _owner_seen(request), id, batch), POLL_AFTER)
+    return to_json(await request.app[APP].resources.store_files.get_batch(await _owner_seen(request), id, batch), POLL_AFTER)
 
 
 async def cancel_batch(request: web.Request) -> web.Response:
     id, batch = request.match_info["id"], request.match_info["batch_id"]
-    return to_json(await request.app[STORE_FILES].cancel_batch(await _owner_seen(request), id, batch))
+    return to_json(await request.app[APP].resources.store_files.cancel_batch(await _owner_seen(request), id, batch))
 
 
 async def list_batch(request: web.Request) -> web.Response:
     page, status = query_to_page(request.query), _status(request)
     id, batch = request.match_info["id"], request.match_info["batch_id"]
-    listed = await request.app[STORE_FILES].list_batch(await _owner_seen(request), id, batch, _rows(page), status)
+    listed = await request.app[APP].resources.store_files.list_batch(await _owner_seen(request), id, batch, _rows(page), status)
     return _to_list(listed.files, has_more=listed.has_more)
 
 
@@ -190,7 +195,7 @@ async def _owner_seen(request: web.Request) -> str:
     owner = request[OWNER]
     if owner != ADMIN:
         return owner
-    return await request.app[VECTOR_STORES].owner_of(request.match_info["id"]) or owner
+    return await request.app[APP].resources.vector_stores.owner_of(request.match_info["id"]) or owner
 
 
 def _status(request: web.Request) -> Status | None:

@@ -25,7 +25,7 @@ from antiphon.core.hosted.shown_results import item_to_view
 from antiphon.core.protocols.responses.fields import SEALED_REASONING, refuse_unknown_includes
 from antiphon.sealing import item_to_sealed
 from antiphon.server.answers import notice_header
-from antiphon.server.app_keys import GATEWAY
+from antiphon.server.parts import APP
 from antiphon.server.request_state import OWNER
 from antiphon.wire import events
 from antiphon.wire.events import Event
@@ -123,5 +123,5 @@ ALL_AS_STORED = View(None)
 def query_to_view(request: web.Request) -> View:
     included = [value for name, value in request.query.items() if _INCLUDE.fullmatch(name)]
     refuse_unknown_includes(included)
-    seal = request.app[GATEWAY].sealer_of(request[OWNER]).seal if SEALED_REASONING in included else None
+    seal = request.app[APP].gateway.sealer_of(request[OWNER]).seal if SEALED_REASONING in included else None
     return View(seal, included) if included else ALL_AS_STORED

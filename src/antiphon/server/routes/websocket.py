@@ -10,8 +10,8 @@ import msgspec
 from aiohttp import WSCloseCode, WSMsgType, web
 from msgspec import Struct
 
-from antiphon.core.protocols.client_protocol import RESPONSES_WEBSOCKET
 from antiphon.core.protocols.responses.field_errors import unreadable_to_error
+from antiphon.core.protocols.responses.protocol import RESPONSES_WEBSOCKET
 from antiphon.errors import (
     UNREADABLE,
     ApiError,
@@ -24,15 +24,17 @@ from antiphon.errors import (
     quoted,
 )
 from antiphon.gateway.limits.threads import LARGE_TO_SKIP
+from antiphon.gateway.runs.observers import arrive
 from antiphon.gateway.runs.outbox import EncodedSink
 from antiphon.gateway.runs.run import BUG
 from antiphon.gateway.runs.status import run_summary
 from antiphon.gateway.state.recent_histories import RecentHistories
 from antiphon.logs import log
 from antiphon.server.answers import rate_headers
-from antiphon.server.app_keys import GATEWAY, LIMITS, TRANSPORT
-from antiphon.server.bodies import with_deployment
-from antiphon.server.request_state import OWNER, STATE, owner_of_key
+from antiphon.server.parts import APP
+from antiphon.server.readiness import Leave, OpenConnection
+from antiphon.server.request_keys import owner_of_key
+from antiphon.server.request_state import OWNER, STATE
 from antiphon.transport import MessageStream, Socket
 
 # How often a client is pinged, in seconds; one that does not answer in half of that is gone.
@@ -53,18 +55,8 @@ class Waiting(NamedTuple):
     previous: str | None
 
 
-class Leave(NamedTuple):
-    """Why the gateway closes a connection."""
-
-    code: WSCloseCode
-    error: ApiError | None = None
-
-
-GOING_AWAY = Leave(WSCloseCode.GOING_AWAY)
-
-
 async def converse(request: web.Request) -> web.StreamResponse:
-    limits = request.app[LIMITS]
+    limits = request.app[APP].limits
     socket = Socket(
         heartbeat=limits.websocket_ping,
         farewell=limits.websocket_farewell,
@@ -75,8 +67,8 @@ async def converse(request: web.Request) -> web.StreamResponse:
     )
     if not _can_open(socket, request):
         raise UpgradeRequired("GET is for WebSockets: send `Upgrade: websocket`, or use POST.")
-    async with request.app[TRANSPORT].open_messages(request, socket) as stream:
-        await _connected(Connection(request, socket, stream), request.app[CONNECTIONS], limits.websocket_lifetime)
+    async with request.app[APP].transport.open_messages(request, socket) as stream:
+        await _connected(Connection(request, socket, stream), request.app[APP].open.connections, limits.websocket_lifetime)
     return socket
 
 
@@ -88,7 +80,7 @@ def _can_open(socket: Socket, request: web.Request) -> bool:
         return False
 
 
-async def _connected(connection: "Connection", connections: set["Connection"], lifetime: float) -> None:
+async def _connected(connection: "Connection", connections: set[OpenConnection], lifetime: float) -> None:
     """Runs the connection to its end, which is at the latest when its time is over."""
     connections.add(connection)
     ageing = asyncio.get_running_loop().call_later(lifetime, connection.leave, too_old(lifetime))
@@ -113,7 +105,7 @@ class Connection:
     """One client: its requests are queued, and answered in order."""
 
     def __init__(self, request: web.Request, socket: Socket, stream: MessageStream) -> None:
-        self._gateway = request.app[GATEWAY]
+        self._gateway = request.app[APP].gateway
         self._request = request
         # Of the last request: while the connection is open, its key may get a name.
         self._owner = request[OWNER]
@@ -121,7 +113,7 @@ class Connection:
         self._stream = stream
         socket.refuse_large = self._refuse_large
         self._histories = RecentHistories()
-        self._limits = request.app[LIMITS]
+        self._limits = request.app[APP].limits
         # None ends the wait for the next request, because the connection is to be closed.
         self._waiting: asyncio.Queue[Waiting | None] = asyncio.Queue()
         # The size of the messages in it.
@@ -236,17 +228,17 @@ class Connection:
         """What went wrong, if anything: sent as an error before the first event, and as an event after it."""
         begun = False
         try:
-            body = await with_deployment(self._request, message)
             # Its key may have got a name, or be gone.
             self._owner = await owner_of_key(self._request)
-            run = await self._gateway.begin(
-                body, self._owner, protocol=RESPONSES_WEBSOCKET, histories=self._histories, headers=self._request.headers
-            )
+            arrival = arrive(message, self._owner, RESPONSES_WEBSOCKET, self._request.headers)
+            deployment = self._request.match_info.get("deployment")
+            received = await self._gateway.receive(arrival, RESPONSES_WEBSOCKET, model=deployment)
+            run = await self._gateway.begin(received, histories=self._histories)
             async with self._gateway.running(run):
                 try:
                     await run.connect(self._gateway.heartbeat)
                     begun = True
-                    await run.run(EncodedSink(self._stream, RESPONSES_WEBSOCKET.make_encoder()))
+                    await run.run(EncodedSink(self._stream, RESPONSES_WEBSOCKET.encoder()))
                 finally:
                     logged |= run_summary(run)
             return run.error
@@ -273,16 +265,10 @@ class Connection:
         self._stream.end()
 
     def _send_error(self, error: ApiError) -> None:
-        message: dict[str, Any] = {"type": "error", "status": error.status, **error.envelope()}
         headers = rate_headers(self._gateway.admission.rate(self._owner))
         if (retry_after := error.retry_headers.get("Retry-After")) is not None:
             headers["retry-after"] = retry_after
-        if headers:
-            message["headers"] = headers
-        self._is_full = self._stream.write([msgspec.json.encode(message)])
-
-
-CONNECTIONS = web.AppKey("connections", set[Connection])
+        self._is_full = self._stream.write([RESPONSES_WEBSOCKET.error_message(error, headers)])
 
 
 def _head(kind: WSMsgType, data: Any) -> Head:

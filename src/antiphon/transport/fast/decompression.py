@@ -3,9 +3,9 @@
 from collections import deque
 
 import aiohttp
-from aiohttp.http_parser import DeflateBuffer
 
 from antiphon.transport.interfaces import NO_RECEIVER, NotHttp, Receiver
+from antiphon.transport.internals import DeflateBuffer
 
 
 class Decompression:

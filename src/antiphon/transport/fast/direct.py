@@ -12,17 +12,22 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from aiohttp import EMPTY_PAYLOAD, HttpVersion11, hdrs, web
-from aiohttp.base_protocol import BaseProtocol
-from aiohttp.helpers import rfc822_formatted_time
-from aiohttp.http import RawRequestMessage, StreamWriter
-from aiohttp.http_writer import _serialize_headers as serialize_headers
-from aiohttp.tcp_helpers import tcp_keepalive
+from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from antiphon.logs import log
 from antiphon.transport.connections import Connection, ConnectionOptions, Server, SlowBody
+from antiphon.transport.internals import (
+    AnsweringConnection,
+    DirectRequest,
+    keeps_alive,
+    largest_body,
+    make_head,
+    make_request,
+    tcp_keepalive,
+    whole_body,
+)
 from antiphon.transport.watched import Watched
 from antiphon.transport.write_batch import WriteBatch
 
@@ -94,7 +99,7 @@ class DirectServer(Server):
         self.options = options
         # The answers to be sent.
         self.batch = WriteBatch()
-        self.largest_body: int = app._client_max_size
+        self.largest_body = largest_body(app)
         self.before_head = tuple(app.on_response_prepare)
         # The addresses of its connections, which are mostly the same one: they share it.
         self.socknames: dict[object, object] = {}
@@ -122,65 +127,10 @@ def _direct_routes(app: web.Application, paths: frozenset[str]) -> list[DirectRo
     return found
 
 
-class DirectRequest(web.Request):
-    """An ordinary request, whose body is collected by its connection."""
-
-    _protocol: "DirectConnection"  # type: ignore[assignment]
-
-    async def read(self) -> bytes:
-        if self._read_bytes is None:
-            self._read_bytes = await self._protocol.body()
-        return self._read_bytes
-
-    @property
-    def body_exists(self) -> bool:
-        return True
-
-    @property
-    def can_read_body(self) -> bool:
-        return self._read_bytes is None
-
-
-async def prepare(request: DirectRequest, response: web.StreamResponse) -> StreamWriter:
-    """Does what `response.prepare(request)` does for a body without a length, and leaves the head to be sent with what follows
-    it."""
-    writer = request._payload_writer
-    assert isinstance(writer, StreamWriter)
-    response._req, response._payload_writer, response._keep_alive = request, writer, True
-    response._must_be_empty_body = False
-    response.headers[hdrs.TRANSFER_ENCODING] = "chunked"
-    writer.chunked = True
-    writer._headers_buf = await _head(request, response)
-    return writer
-
-
-async def _head(request: DirectRequest, response: web.StreamResponse) -> bytes:
-    headers = response._headers
-    headers[hdrs.DATE] = rfc822_formatted_time()
-    for add_headers in request._protocol.server.before_head:
-        await add_headers(request, response)
-    return serialize_headers(f"HTTP/1.1 {response._status} {response._reason}", headers)
-
-
-def _is_whole(response: web.StreamResponse) -> bool:
-    """Whether nothing but its head and its body are to be sent. Anything else is left to aiohttp's code."""
-    return (
-        type(response) is web.Response
-        and type(response._body) is bytes
-        and response._payload_writer is None
-        and response._keep_alive is None
-        and response._cookies is None
-        and not response._chunked
-        and not response._compression
-        and "Content-Length" not in response._headers
-    )
-
-
-class DirectConnection(Watched, BaseProtocol):
+class DirectConnection(Watched, AnsweringConnection):
     __slots__ = (
         "_ahead", "_answered", "_closing", "_deadline", "_failed", "_heard_at", "_missing", "_pieces",
-        "_reader", "_task_handler", "_timer", "_timer_ends", "_unread", "_unsent", "peername", "server", "sockname",
-        "ssl_context",
+        "_reader", "_task_handler", "_timer", "_timer_ends", "_unread", "_unsent", "server",
     )  # fmt: skip
 
     def __init__(self, server: DirectServer) -> None:
@@ -188,6 +138,7 @@ class DirectConnection(Watched, BaseProtocol):
         super().__init__(loop)
         self._begin_watch()
         self.server = server
+        self.before_head = server.before_head
         # The request that is being answered. aiohttp's server knows it by this name.
         self._task_handler: asyncio.Task[None] | None = None
         # So many bytes of its body have not come yet.
@@ -216,7 +167,6 @@ class DirectConnection(Watched, BaseProtocol):
         assert self.transport is not None
         # A client that vanishes without a word is found out by the system.
         tcp_keepalive(self.transport)
-        # Each request has these.
         self.ssl_context = transport.get_extra_info("sslcontext")
         self.peername = transport.get_extra_info("peername")
         address = transport.get_extra_info("sockname")
@@ -251,26 +201,16 @@ class DirectConnection(Watched, BaseProtocol):
         self._answered = True
         self.server.requests_count += 1
         headers, length, start = head
-        message = RawRequestMessage("POST", route.path, HttpVersion11, headers, (), False, None, False, False, route.url)
-        request = DirectRequest(
-            message,
-            EMPTY_PAYLOAD,
-            self,  # type: ignore[arg-type]
-            StreamWriter(self, self._loop),
-            None,  # type: ignore[arg-type]
-            self._loop,
-            client_max_size=self.server.largest_body,
-        )
-        request._match_info = route.match
         body = data[start : start + length]
         self._missing = length - len(body)
         if self._missing:
             self._pieces, self._heard_at = [body], self._loop.time()
             self._await(self.server.options.body_timeout)
         else:
-            request._read_bytes = body
             self._ahead = data[start + length :]
             self._await_nothing()
+        whole = None if self._missing else body
+        request = make_request(self, route.url, headers, route.match, whole, self.server.largest_body)
         self._task_handler = self._loop.create_task(self._serve(request, route))
 
     def _take_body(self, data: bytes) -> None:
@@ -321,7 +261,7 @@ class DirectConnection(Watched, BaseProtocol):
         connection = Connection(server, server.options, left, answered=self._answered)
         transport.set_protocol(connection)
         connection.connection_made(transport)
-        if self._paused:
+        if self.is_behind:
             connection.pause_writing()
         connection.data_received(data)
 
@@ -342,25 +282,23 @@ class DirectConnection(Watched, BaseProtocol):
 
     async def _answer(self, request: DirectRequest, response: web.StreamResponse) -> bool:
         """Whether another request may follow."""
-        if not _is_whole(response):
+        body = whole_body(response)
+        if body is None:
             # Of a stream only its end is left to be sent, if anything.
             await response.prepare(request)
             await response.write_eof()
-            return response._keep_alive is True
-        body = response._body
-        assert isinstance(body, bytes)
-        response._headers[hdrs.CONTENT_LENGTH] = str(len(body))
-        head = await _head(request, response)
+            return keeps_alive(response)
+        head = await make_head(request, response)
         transport = self.transport
         if transport is None or transport.is_closing():
             raise ConnectionResetError("The client is gone.")
-        if len(body) < LONG_ANSWER and not self._paused:
+        if len(body) < LONG_ANSWER and not self.is_behind:
             self._unsent += head + body
             self.server.batch.add(self)
             return True
         transport.write(head + body)
-        if self._paused:
-            await self._drain_helper()
+        if self.is_behind:
+            await self.caught_up()
         return True
 
     def flush(self) -> None:

@@ -7,10 +7,9 @@ from contextlib import asynccontextmanager, suppress
 
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
-from aiohttp.http import StreamWriter
 
-from antiphon.transport.fast.direct import DirectRequest, prepare
 from antiphon.transport.interfaces import HIGH_WATER
+from antiphon.transport.internals import DirectRequest, StreamWriter, prepare, take_end, take_head
 from antiphon.transport.websocket import Socket
 
 TEXT_FRAME = 0x81
@@ -76,9 +75,10 @@ class FastEventStream:
             data = b"%x\r\n%b\r\n" % (len(data), data)
         # The head is sent with the first events, and the end of the body with the last ones: each write wakes the client.
         if not self._begun:
-            data = self._take_head() + data
+            self._begun = True
+            data = take_head(self._writer) + data
         if last:
-            data += self._take_end()
+            data += take_end(self._writer)
         if self._descriptor is not None and not self._transport.get_write_buffer_size():
             self._direct = self._descriptor
             return self._send(self._descriptor, data)
@@ -110,19 +110,6 @@ class FastEventStream:
         self._direct = None
         self._transport.write(data)
         return self._transport.get_write_buffer_size() > HIGH_WATER
-
-    def _take_head(self) -> bytes:
-        """From now on the writer takes it for sent."""
-        self._begun = True
-        writer = self._writer
-        head, writer._headers_buf, writer._headers_written = writer._headers_buf or b"", None, True
-        writer.output_size += len(head)
-        return head
-
-    def _take_end(self) -> bytes:
-        """Of the body: the writer has nothing left to send."""
-        self._writer._eof = True
-        return b"0\r\n\r\n" if self._chunked else b""
 
     async def drain(self) -> None:
         with suppress(ConnectionError):

@@ -1,4 +1,4 @@
-"""Which requests are for a background response. That has to be known before they are read: they need no place yet."""
+"""Requests → Structs: bodies and query strings, with errors that name the field."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,23 +17,6 @@ from antiphon.core.protocols.responses.limits import (
 )
 from antiphon.errors import UNREADABLE, InvalidRequest
 from antiphon.wire.responses import CreateResponse, ReasoningOptions, StreamOptions, TextFormat, TextOptions
-
-
-class _Background(msgspec.Struct):
-    background: Any = None
-
-
-_decoder = msgspec.json.Decoder(_Background)
-
-
-def asks_for_background(body: bytes) -> bool:
-    """Whether a response is to be made in the background. Nothing else of the body is read, and nothing is built of it."""
-    try:
-        return _decoder.decode(body).background is True
-    except UNREADABLE:
-        # Reading it whole says what is wrong with it.
-        return False
-
 
 # ---- Fields of Chat Completions in a Responses request: what the Responses API has in their place --------------------
 

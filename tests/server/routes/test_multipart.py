@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from antiphon.errors import InvalidRequest
-from antiphon.server.multipart import (
+from antiphon.server.routes.multipart import (
     MOST_HEADERS,
     MOST_PARTS,
     FormReader,

@@ -1,0 +1,9 @@
+"""The protocols that clients may speak."""
+
+from collections.abc import Sequence
+
+from antiphon.core.protocols.client_protocol import ClientProtocol
+from antiphon.core.protocols.responses.protocol import RESPONSES
+
+# The first one answers whatever belongs to none of the others.
+PROTOCOLS: Sequence[ClientProtocol] = (RESPONSES,)
