@@ -9,6 +9,7 @@ import aiohttp
 from aiohttp import web
 
 from antiphon.core.hosted.containers import containers_in
+from antiphon.core.hosted.rows import HOSTED
 from antiphon.errors import EngineUnavailable
 from antiphon.sandbox.containers.container import slot_of
 from antiphon.server.parts import APP
@@ -20,8 +21,8 @@ P = ParamSpec("P")
 
 # An id in stored items.
 ID = re.compile(rb'"(cntr_[0-9a-f]+)"')
-# The tools that use one.
-USERS = ("code_interpreter", "shell")
+# The types of tools that use one.
+USERS = frozenset(kind for tool in HOSTED if tool.files is not None for kind in tool.definitions)
 GONE = "The worker process that had this container has just ended. Send the request again."
 
 

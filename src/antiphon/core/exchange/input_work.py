@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
 
 from msgspec import Struct, structs
 
@@ -20,7 +19,6 @@ from antiphon.core.prompt.convert import Conversion
 from antiphon.core.prompt.documents import ReadWork, files_of, outcome_size, work_digest
 from antiphon.core.prompt.truncation import size_of
 
-Item = dict[str, Any]
 Work = ReadWork | DefinitionWork
 
 # At first, and mostly to the end. Shared: an empty dictionary for each request would take memory.

@@ -2,16 +2,14 @@
 the oldest turns of a history that is too long."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from antiphon.core.prompt.compaction import TRIGGER, items_to_window
 from antiphon.core.prompt.truncation import share_to_drop, truncated
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.references import resolved
 from antiphon.errors import ContextLengthExceeded
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import CreateResponse
-
-Item = dict[str, Any]
 
 
 def _items_of_request(request: CreateResponse, history: Sequence[Item], *, compact: bool) -> list[Item]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -53,9 +52,8 @@ from antiphon.core.toolbox.tools import ATTACHED, Tool
 from antiphon.errors import InvalidRequest
 from antiphon.sealing import NO_SEALER, Sealer
 from antiphon.wire.chat import ChatRequest
+from antiphon.wire.input_items import Item
 from antiphon.wire.responses import CreateResponse
-
-Item = dict[str, Any]
 
 
 class Conversion(Struct, frozen=True):
