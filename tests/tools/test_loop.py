@@ -376,7 +376,7 @@ async def test_a_run_that_never_began_leaves_nothing_open(engine: MockEngine) ->
         body = msgspec.json.encode({"model": "mock", "input": "Hi", "tools": [DICE]})
         run = await gateway.gateway.begin(body, "")
         async with gateway.gateway.running(run):
-            run._tool_context().resources.callback(closed.set)
+            run._steps._tool_calls().context.resources.callback(closed.set)
             await run.connect()
         await closed.wait()
 

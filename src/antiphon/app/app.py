@@ -56,9 +56,9 @@ from antiphon.gateway.background.workers import Workers
 from antiphon.gateway.limits.admission import Admission, AdmissionLimits
 from antiphon.gateway.limits.view_turns import ViewTurns
 from antiphon.gateway.runs.checker import Checker
-from antiphon.gateway.runs.equipment import Equipment
 from antiphon.gateway.runs.gateway import Gateway
 from antiphon.gateway.runs.observers import MakeObserver
+from antiphon.gateway.runs.steps import Equipment
 from antiphon.gateway.runs.watch import Timeouts
 from antiphon.gateway.state.conversations import Conversations
 from antiphon.gateway.state.owners import Keyring, Owners

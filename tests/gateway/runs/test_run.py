@@ -18,9 +18,9 @@ from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.errors import ApiError, EngineError, OutOfTime
 from antiphon.gateway.limits.threads import LARGE_PIECE
-from antiphon.gateway.runs.equipment import Equipment
 from antiphon.gateway.runs.observers import Observer
 from antiphon.gateway.runs.run import ResponseRun
+from antiphon.gateway.runs.steps import Equipment
 from antiphon.gateway.runs.watch import Timeouts
 from antiphon.gateway.state.recorder import NoRecorder
 from antiphon.transport.interfaces import Receiver

@@ -31,7 +31,6 @@ from antiphon.gateway.limits.threads import (
     is_large,
     run_aside,
 )
-from antiphon.gateway.runs.equipment import Equipment
 from antiphon.gateway.runs.observers import (
     NO_HEADERS,
     Arrival,
@@ -41,6 +40,7 @@ from antiphon.gateway.runs.observers import (
     tell,
 )
 from antiphon.gateway.runs.run import ResponseRun
+from antiphon.gateway.runs.steps import Equipment
 from antiphon.gateway.runs.timers import in_time
 from antiphon.gateway.runs.tool_calls import form_of
 from antiphon.gateway.state.owners import Owners

@@ -96,11 +96,13 @@ class EngineWatch:
             self._silent = limit
             self._timer = asyncio.get_running_loop().call_later(limit - silent, self.look)
 
-    def restart(self, watched: Watched) -> None:
-        """Another engine is asked: the silence of the one before it does not count."""
-        self.stop()
-        self.begin_answer(watched.reads)
-        self.start(watched)
+    def restart(self) -> None:
+        """If it is started. Another engine is asked: the silence of the one before it does not count."""
+        watched = self._watched
+        if watched is not None:
+            self.stop()
+            self.begin_answer(watched.reads)
+            self.start(watched)
 
     def stop(self) -> None:
         # Nothing is left that refers to what is watched.
