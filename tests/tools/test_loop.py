@@ -19,7 +19,6 @@ from antiphon.app.app import Extensions
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.prompt.input_items import CONVERTERS
 from antiphon.core.toolbox.tools import ToolResult
-from antiphon.gateway.limits.admission import EngineSeat
 from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.tools.runner import ToolContext, ToolRunner
 
@@ -193,7 +192,7 @@ async def test_a_response_whose_tool_has_ended_asks_before_those_that_have_not_b
     async with with_dice(engine, dice, engine_requests=1, engine_queue=1) as gateway:
         rolling = asyncio.ensure_future(way(gateway))
         await dice.begun.wait()
-        seat = EngineSeat(gateway.gateway.admission, "another")
+        seat = gateway.gateway.admission.engines.seat("another")
         await seat.take(gateway.gateway.pool.engines[0])
         last = asyncio.create_task(gateway.create("Last"))
         await until(lambda: sum(run.waits for run in gateway.gateway.runs) == 1)

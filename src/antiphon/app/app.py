@@ -53,8 +53,9 @@ from antiphon.files.file_inputs import FileInputs
 from antiphon.files.library import FileLibrary
 from antiphon.files.texts import MOST_PROCESSES, OWN_PROCESSES, FileTexts
 from antiphon.gateway.background.workers import Workers
-from antiphon.gateway.limits.admission import Admission, AdmissionLimits
-from antiphon.gateway.limits.view_turns import ViewTurns
+from antiphon.gateway.limits.admission import Admission
+from antiphon.gateway.limits.places import AdmissionLimits
+from antiphon.gateway.limits.view_places import ViewPlaces
 from antiphon.gateway.runs.checker import Checker
 from antiphon.gateway.runs.gateway import Gateway
 from antiphon.gateway.runs.observers import MakeObserver
@@ -221,8 +222,8 @@ def make_app(
     app[INSPECTOR] = app_inspector
     # Also if the last key is removed while it runs.
     app[NEEDS_KEY] = settings.inspector is None and not is_loopback(settings.host)
-    app[OPENING] = ViewTurns(None, own_places=2, now=gateway.admission.now)
-    app[LISTING] = ViewTurns(2, own_places=1, now=gateway.admission.now)
+    app[OPENING] = ViewPlaces(None, own_places=2, now=gateway.admission.now)
+    app[LISTING] = ViewPlaces(2, own_places=1, now=gateway.admission.now)
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention, files=library)
     app[CONTAINERS] = code
     app[FILES], app[RETRIEVAL] = library, retrieval

@@ -10,7 +10,7 @@ from antiphon.engines.upstream import EngineOptions
 from antiphon.files.limits import FileLimits
 from antiphon.files.vector_stores.attempts import DEFAULT_INDEXING, IndexerOptions
 from antiphon.gateway.background.attempts import RETRY_INTERVAL, BackgroundOptions
-from antiphon.gateway.limits.admission import AdmissionLimits
+from antiphon.gateway.limits.places import AdmissionLimits
 from antiphon.server.app_keys import HttpLimits
 from antiphon.server.paths import RESPONSE_PATHS, is_uploaded_form
 from antiphon.server.request_state import TOO_SLOW, answer_unrouted

@@ -102,7 +102,7 @@ def set_headers(request: web.Request, state: RequestState, headers: CIMultiDict[
     cross_origin = app[CROSS_ORIGIN]
     if cross_origin.origins:
         headers.update(cross_origin.headers(request.headers.get("Origin")))
-    if state.owner is not None and (rate := app[GATEWAY].admission.rate(state.owner)) is not None:
+    if state.owner is not None and (rate := app[GATEWAY].admission.owners.rate(state.owner)) is not None:
         headers.update(rate_headers(rate))
 
 

@@ -126,7 +126,8 @@ class Running:
         exchange = Exchange(structs.replace(REQUEST, stream=True, **fields), [EngineKnowledge(PLAIN)], make_environment())
         equipment: Any = Equipment(timeouts, WriteBatch(), None, {})  # type: ignore[arg-type]
         engines: Any = [self.engine]
-        self.run = ResponseRun(exchange, engines, NoRecorder(), equipment, FreeSeat(), observers=[self.notebook])
+        seat: Any = FreeSeat()
+        self.run = ResponseRun(exchange, engines, NoRecorder(), equipment, seat, observers=[self.notebook])
         self.task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:

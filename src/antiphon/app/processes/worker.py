@@ -43,7 +43,8 @@ from antiphon.app.processes.shared_admission import SharedAdmission
 from antiphon.app.reload import Reloader
 from antiphon.app.start_up import announce_stop, better_model, log_listening, refuse_to_be_open
 from antiphon.engines.embedded.process import SharedEngineProcess
-from antiphon.gateway.limits.admission import Admission, AdmissionLimits
+from antiphon.gateway.limits.admission import Admission
+from antiphon.gateway.limits.places import AdmissionLimits
 from antiphon.server.routes.inspector import INSPECTOR
 from antiphon.server.routes.metrics import own_metrics
 from antiphon.server.siblings import Sibling, Siblings

@@ -7,28 +7,30 @@ from antiphon.core.exchange.steps import Ask
 from antiphon.engines.affinity import routing_headers
 from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError
-from antiphon.gateway.limits.admission import Seat
+from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.runs.body_reader import AnswerChecks, BodyReader
 from antiphon.gateway.runs.observers import RunObservers
 from antiphon.gateway.runs.watch import EngineWatch
 
 
 class EngineSide:
-    __slots__ = ("body", "checks", "conversation", "engines", "seat", "sent_key", "watch")
+    __slots__ = ("body", "checks", "conversation", "engines", "is_part", "seat", "sent_key", "watch")
 
     def __init__(
         self,
         engines: Sequence[Engine],
-        seat: Seat,
+        seat: EngineSeat,
         body: BodyReader,
         checks: AnswerChecks,
         watch: EngineWatch,
         *,
         sent_key: str | None,
         conversation: str | None,
+        is_part: bool,
     ) -> None:
         """`sent_key`: by which a router in front of several engines knows the conversation. `conversation`: by which it is
-        known whether its tools stay in words; None: they cannot come to be."""
+        known whether its tools stay in words; None: they cannot come to be. `is_part`: the seat
+        is that of another run, and stays with it."""
         self.engines = engines
         self.seat = seat
         self.body = body
@@ -36,6 +38,7 @@ class EngineSide:
         self.watch = watch
         self.sent_key = sent_key
         self.conversation = conversation
+        self.is_part = is_part
 
     async def ask(self, step: Ask, observers: RunObservers) -> Reply:
         """Raises what the engine refuses."""
@@ -61,4 +64,5 @@ class EngineSide:
         """Until it is asked again: others may ask it while tools run."""
         if (leaving := self.body.leave()) is not None:
             await leaving
-        self.seat.pause()
+        if not self.is_part:
+            self.seat.pause()

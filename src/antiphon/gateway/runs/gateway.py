@@ -23,7 +23,8 @@ from antiphon.engines.affinity import affinity_key
 from antiphon.engines.pool import Pool
 from antiphon.engines.upstream import Engine
 from antiphon.errors import ApiError, EngineUnavailable, InvalidRequest
-from antiphon.gateway.limits.admission import Admission, OwnerPlace
+from antiphon.gateway.limits.admission import Admission
+from antiphon.gateway.limits.places import Place
 from antiphon.gateway.limits.threads import (
     LARGE_BODY,
     LARGE_HISTORY,
@@ -120,7 +121,7 @@ class Gateway:
         self._environments: dict[str, tuple[Environment, Mapping[str, str], Environment]] = {}
         self.equipment = equipment
         self.admission = admission
-        pool.is_full, pool.loads.in_flight = admission.is_full, admission.in_flight
+        pool.is_full, pool.loads.in_flight = admission.engines.is_full, admission.engines.in_flight
         self.retention = retention
         self._unstored_retention = unstored_retention
         self._observers = observers
@@ -166,7 +167,7 @@ class Gateway:
         """Reads a request and prepares its run; no engine has been asked yet. `headers`: for observers."""
         arrival = arrive(body, owner, "compact" if compact else protocol.channel, headers)
         try:
-            if (counting := self.admission.count(owner)) is not None:
+            if (counting := self.admission.owners.count(owner)) is not None:
                 await counting
             return await self._begin_admitted(arrival, protocol, compact=compact, histories=histories)
         except ApiError as error:
@@ -179,7 +180,7 @@ class Gateway:
         """Like `begin`, but a background response is put into the queue."""
         arrival = arrive(body, owner, "http", headers)
         try:
-            if (counting := self.admission.count(owner)) is not None:
+            if (counting := self.admission.owners.count(owner)) is not None:
                 await counting
             if len(body) < LARGE_TO_SKIP:
                 in_background = asks_for_background(body)
@@ -203,8 +204,8 @@ class Gateway:
     ) -> ResponseRun:
         """Takes a place among the responses of an owner before anything is read: who is refused costs the others no time. The
         run leaves it at its end."""
-        entering = self.admission.enter(self.owners.current(arrival.owner))
-        place = entering if isinstance(entering, OwnerPlace) else await entering
+        entering = self.admission.owners.enter(self.owners.current(arrival.owner))
+        place = entering if isinstance(entering, Place) else await entering
         try:
             read = await self.read(arrival, protocol)
             request = read.request
@@ -234,7 +235,7 @@ class Gateway:
         return ReadRequest(request, unknown, arrival, protocol in PROTOCOLS)
 
     async def aside(self, work: Callable[[], T], owner: str, *, large: bool, patient: bool = False) -> T:
-        """Work on a request. Owners take turns with large ones: they need no place among an owner's responses for it."""
+        """Work on a request. Owners get places for large ones in turn: they need no place among an owner's responses for it."""
         if not large:
             return work()
         async with self.admission.reading(self.owners.current(owner), patient=patient):
@@ -264,7 +265,7 @@ class Gateway:
         elif self._may_record is not None:
             arrival = arrival._replace(is_recorded=False)
         owner, patient, tools = recorder.owner, bool(request.background), self.equipment.tools
-        seat = self.admission.seat(owner, patient=patient)
+        seat = self.admission.engines.seat(owner, patient=patient)
         try:
             key = affinity_key(request, history, owner)
             chosen = await self.pool.choose(named, key)

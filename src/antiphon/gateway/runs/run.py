@@ -17,7 +17,8 @@ from antiphon.core.exchange.steps import Ask, Done, Step
 from antiphon.core.protocols.client_protocol import Channel
 from antiphon.engines.upstream import Engine
 from antiphon.errors import ApiError, EngineError, EngineStalled
-from antiphon.gateway.limits.admission import BorrowedSeat, QueuePlace, Seat
+from antiphon.gateway.limits.engine_limits import EngineSeat
+from antiphon.gateway.limits.places import Place
 from antiphon.gateway.limits.threads import ExchangeCalls
 from antiphon.gateway.runs.body_reader import AnswerChecks, BodyReader
 from antiphon.gateway.runs.engine_side import EngineSide
@@ -57,17 +58,18 @@ class ResponseRun:
         engines: Sequence[Engine],
         recorder: ResponseRecorder | NoRecorder,
         equipment: Equipment,
-        seat: Seat,
+        seat: EngineSeat,
         *,
         observers: Sequence[Observer] = (),
         large: bool = False,
         arrival: Arrival | None = None,
         sent_key: str | None = None,
         conversation: str | None = None,
+        is_part: bool = False,
     ) -> None:
         """`seat`: its place at an engine, which it takes when it asks one. `large`: the request is converted in a thread.
-        `arrival`: of its request; without one, it is a part of another request, which comes now. `sent_key`, `conversation`:
-        see `EngineSide`."""
+        `arrival`: of its request; without one, it is a part of another request, which comes now. `sent_key`,
+        `conversation`, `is_part`: see `EngineSide`."""
         self._exchange = exchange
         self.recorder = recorder
         self._equipment = equipment
@@ -76,14 +78,15 @@ class ResponseRun:
         self.arrived = arrival.at if arrival is not None else asyncio.get_running_loop().time()
         self._end_by: float | None = None
         # Its place among the responses of its owner, if it was given one.
-        self.place: QueuePlace | None = None
+        self.place: Place | None = None
         calls = self.calls = ExchangeCalls(exchange, is_large=large)
         outbox = self._outbox = Outbox(RunObservers(observers), calls, equipment.batch)
         checks = AnswerChecks(exchange, outbox, partial(_run_check, equipment, seat))
         body = BodyReader(exchange.answer, calls, checks, outbox)
         watch = EngineWatch(equipment.watches)
-        engine = EngineSide(engines, seat, body, checks, watch, sent_key=sent_key, conversation=conversation)
-        self._engine = engine
+        engine = self._engine = EngineSide(
+            engines, seat, body, checks, watch, sent_key=sent_key, conversation=conversation, is_part=is_part
+        )
         self._steps = Steps(exchange, calls, engine, outbox, recorder, equipment, _partial_run)
         outbox.observers.begin(exchange.response.id, exchange.request)
 
@@ -180,7 +183,8 @@ class ResponseRun:
         finally:
             watch.stop()
         # The engine has nothing more to do, however long the rest takes.
-        self._engine.seat.leave()
+        if not self._engine.is_part:
+            self._engine.seat.leave()
         await self._end()
 
     async def _drive(self) -> None:
@@ -230,7 +234,9 @@ class ResponseRun:
             self._equipment.deadlines.cancel(self)
         engine.checks.cancel()
         outbox.close()
-        self._steps.opening.close()
+        opening = self._steps.opening
+        if opening.task is not None or opening.reply is not None:
+            opening.close()
         leaving = engine.body.close()
         return leaving if self._steps.tools is None else self._leave_tools(self._steps.tools, leaving)
 
@@ -283,7 +289,7 @@ class ResponseRun:
             self._engine.watch.restart()
 
 
-async def _run_check(equipment: Equipment, seat: Seat, work: CheckWork) -> CheckOutcome:
+async def _run_check(equipment: Equipment, seat: EngineSeat, work: CheckWork) -> CheckOutcome:
     return await equipment.run_check(work, seat.owner, patient=seat.patient)
 
 
@@ -294,8 +300,9 @@ def _partial_run(exchange: Exchange, whole: Steps) -> ResponseRun:
         engine.engines,
         NoRecorder(),
         whole.equipment,
-        BorrowedSeat(engine.seat),
+        engine.seat,
         observers=whole.outbox.observers.engine_only,
         large=whole.calls.is_large,
         sent_key=engine.sent_key,
+        is_part=True,
     )

@@ -14,7 +14,7 @@ from antiphon.core.events.encode import to_frame
 from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.core.recording.file import recording_to_file
 from antiphon.errors import Forbidden, NotFound, Unauthorized
-from antiphon.gateway.limits.view_turns import ViewTurns, run_in_view_thread
+from antiphon.gateway.limits.view_places import ViewPlaces, run_in_view_thread
 from antiphon.gateway.state.owners import shown_owner
 from antiphon.ids import ADMIN
 from antiphon.server.answers import to_json
@@ -39,7 +39,7 @@ INSPECTOR = web.AppKey("inspector", Inspector)
 # It shows nothing while no key is set: other machines can reach it.
 NEEDS_KEY = web.AppKey("needs_key", bool)
 # For requests that are opened: the whole answer is in memory until it is sent.
-OPENING = web.AppKey("opening", ViewTurns)
+OPENING = web.AppKey("opening", ViewPlaces)
 
 # A viewer gets changes at most so often, and a sign of life at least so often, in seconds.
 SHORTEST_INTERVAL = 0.25
@@ -161,10 +161,10 @@ def of_any_worker(handler: Handler) -> Handler:
 @of_any_worker
 async def one(request: web.Request) -> web.StreamResponse:
     inspector = request.app[INSPECTOR]
-    async with request.app[OPENING].turn(request[OWNER]) as turn:
+    async with request.app[OPENING].entered(request[OWNER]) as view:
         opened, previous = inspector.open(_find(request), _opens_seals(request))
         work = partial(_encoded_view, opened, previous, bodies=inspector.shows_bodies)
-        body = await turn.run(run_in_view_thread(work))
+        body = await view.run(run_in_view_thread(work))
         return await _sent(request, web.Response(body=body, content_type="application/json"))
 
 
@@ -175,14 +175,14 @@ def _encoded_view(opened: Opened, previous: Opened | None, *, bodies: bool) -> b
 @of_any_worker
 async def recording(request: web.Request) -> web.StreamResponse:
     inspector = request.app[INSPECTOR]
-    async with request.app[OPENING].turn(request[OWNER]) as turn:
+    async with request.app[OPENING].entered(request[OWNER]) as view:
         found = _find(request)
         if not inspector.shows_bodies:
             raise Forbidden(HIDDEN, code="bodies_hidden")
         opened, _ = inspector.open(found, _opens_seals(request))
         if opened.why_not is not None:
             raise NotFound(opened.why_not)
-        file = await turn.run(run_in_view_thread(partial(recording_to_file, opened.recording, inspector.version)))
+        file = await view.run(run_in_view_thread(partial(recording_to_file, opened.recording, inspector.version)))
         headers = {"Content-Disposition": f'attachment; filename="antiphon-{opened.row.number}.json"'}
         return await _sent(request, web.Response(body=file, content_type="application/json", headers=headers))
 

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.errors import InvalidRequest
 from antiphon.files.vector_stores.objects import store_to_object
-from antiphon.gateway.limits.view_turns import ViewTurns
+from antiphon.gateway.limits.view_places import ViewPlaces
 from antiphon.gateway.runs.status import engines_status, running_status
 from antiphon.gateway.state.owners import shown_owner
 from antiphon.gateway.state.record_format import decode_beginning, decode_listed_settings
@@ -91,7 +91,7 @@ LONGEST_PREVIEW = 120
 
 
 # One at a time of each owner, and few in all: a search reads much, with the connections of the store that all requests need.
-LISTING = web.AppKey("listing", ViewTurns)
+LISTING = web.AppKey("listing", ViewPlaces)
 
 
 HIDDEN = "Texts cannot be searched here: `inspector_bodies` is false. Leave out `search`."
@@ -141,8 +141,8 @@ async def list_in_turn(request: web.Request, read: Callable[[Wanted], Coroutine[
     place = _place(query)
     if query.search and not request.app[INSPECTOR].shows_bodies:
         raise InvalidRequest(HIDDEN, param="search", code="bodies_hidden")
-    async with request.app[LISTING].turn(request[OWNER]) as turn:
-        return await turn.run(read(Wanted(_owner(request), query.search, place, query.limit)))
+    async with request.app[LISTING].entered(request[OWNER]) as view:
+        return await view.run(read(Wanted(_owner(request), query.search, place, query.limit)))
 
 
 def _in_json(list_rows: Callable[..., Coroutine[Any, Any, Listing]]) -> Callable[[Wanted], Coroutine[Any, Any, Listing]]:

@@ -15,7 +15,7 @@ from aiohttp import web
 from antiphon.core.knowledge.retry_advice import headers_to_advice
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineUnavailable, seconds_to_header
-from antiphon.gateway.limits.admission import EngineSeat
+from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.gateway.runs.gateway import SHUTTING_DOWN
 from antiphon.server.answers import notice_header

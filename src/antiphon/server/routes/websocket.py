@@ -274,7 +274,7 @@ class Connection:
 
     def _send_error(self, error: ApiError) -> None:
         message: dict[str, Any] = {"type": "error", "status": error.status, **error.envelope()}
-        headers = rate_headers(self._gateway.admission.rate(self._owner))
+        headers = rate_headers(self._gateway.admission.owners.rate(self._owner))
         if (retry_after := error.retry_headers.get("Retry-After")) is not None:
             headers["retry-after"] = retry_after
         if headers:
