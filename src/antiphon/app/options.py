@@ -6,7 +6,7 @@ from antiphon.core.protocols.responses.limits import RequestLimits
 from antiphon.engines.load import PlacementOptions
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL
 from antiphon.engines.probes.examiner import DEFAULT_TIMES, ProbeTimes
-from antiphon.engines.upstream import EngineOptions
+from antiphon.engines.requests import EngineOptions
 from antiphon.files.limits import FileLimits
 from antiphon.files.vector_stores.attempts import DEFAULT_INDEXING, IndexerOptions
 from antiphon.gateway.background.attempts import RETRY_INTERVAL, BackgroundOptions

@@ -69,6 +69,7 @@ from antiphon.core.prompt.documents import ReadWork
 from antiphon.core.prompt.rounds import states_to_turn
 from antiphon.core.stream.chat_chunks import COMPLETED, OUT_OF_TOKENS
 from antiphon.core.stream.citations import Sources
+from antiphon.core.stream.engine_protocols import protocol_of
 from antiphon.core.stream.file_links import NO_FILES, CodeFile
 from antiphon.core.stream.think_tags import thought_start
 from antiphon.core.toolbox.mcp_servers import Listing, McpServer
@@ -313,7 +314,7 @@ class Exchange:
         is_seen = bool(self.request.stream or self.response.background)
         start = thought_start(conversion.chat, conversion.dialect, is_seen=is_seen)
         may_cite = self.request.text is None or not wants_json(self.request)
-        self.answer.begin(start, conversion.finder(), self.sources if may_cite else None)
+        self.answer.begin(start, conversion.finder(), self.sources if may_cite else None, protocol_of(conversion.dialect))
         self._phase = Phase.ASKING
         self.step = Ask(conversion.chat, self._question.engine, self._reason)
 

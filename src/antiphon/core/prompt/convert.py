@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import msgspec
 from msgspec import Struct, structs
 
 from antiphon.core.checks.work import MALFORMED, Flaw, Grammar
@@ -275,8 +274,3 @@ def _finder(offer: Offer, box: Toolbox) -> Callable[[], CallFinder | None]:
     if say is not None:
         return lambda: ConstrainedCall(offer.names, say=say, otherwise=SaidCalls(names, say))
     return lambda: TextCalls(names) if names else None
-
-
-def chat_to_bytes(chat: ChatRequest) -> bytes:
-    """The body of POST /v1/chat/completions."""
-    return msgspec.json.encode(chat)

@@ -7,7 +7,7 @@ from typing import Any
 from antiphon.core.checks.work import CheckOutcome, CheckWork
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.items.answer_reader import AnswerReader
-from antiphon.engines.upstream import Reply
+from antiphon.engines.replies import Reply
 from antiphon.errors import ApiError
 from antiphon.gateway.limits.threads import LARGE_PIECE, Backlog, ExchangeCalls
 from antiphon.gateway.runs.outbox import Outbox

@@ -5,7 +5,8 @@ from typing import Any
 
 from antiphon.core.exchange.steps import Ask
 from antiphon.engines.affinity import routing_headers
-from antiphon.engines.upstream import Engine, Reply
+from antiphon.engines.replies import Reply
+from antiphon.engines.upstream import Engine
 from antiphon.errors import ApiError
 from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.runs.body_reader import AnswerChecks, BodyReader

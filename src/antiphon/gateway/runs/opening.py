@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from antiphon.engines.upstream import Reply
+from antiphon.engines.replies import Reply
 
 # ---- Work that others can end, without a task of its own -------------------------------------------------------------
 

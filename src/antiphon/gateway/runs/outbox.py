@@ -6,7 +6,7 @@ from typing import Protocol
 
 from antiphon.core.events.encode import Encoder, MessageEncoder, to_json
 from antiphon.core.events.plain_deltas import AnyEvent, DeltaTemplate, PlainDelta
-from antiphon.engines.upstream import Reply
+from antiphon.engines.replies import Reply
 from antiphon.gateway.limits.threads import ExchangeCalls
 from antiphon.gateway.runs.observers import RunObservers
 from antiphon.transport.write_batch import WriteBatch

@@ -22,8 +22,8 @@ from antiphon.core.exchange.steps import (
     ToolCall,
 )
 from antiphon.core.toolbox.tools import ToolResult
+from antiphon.engines.replies import Reply
 from antiphon.engines.token_counts import count_prompt, estimate_usage
-from antiphon.engines.upstream import Reply
 from antiphon.errors import ApiError
 from antiphon.files.file_inputs import FileInputs
 from antiphon.gateway.limits.threads import ExchangeCalls, is_large
