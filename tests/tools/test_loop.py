@@ -195,9 +195,9 @@ async def test_a_response_whose_tool_has_ended_asks_before_those_that_have_not_b
         seat = gateway.gateway.admission.engines.seat("another")
         await seat.take(gateway.gateway.pool.engines[0])
         last = asyncio.create_task(gateway.create("Last"))
-        await until(lambda: sum(run.waits for run in gateway.gateway.runs) == 1)
+        await until(lambda: sum(run.waits for run in gateway.gateway.in_flight.runs) == 1)
         dice.go_on.set()
-        await until(lambda: sum(run.waits for run in gateway.gateway.runs) == 2)
+        await until(lambda: sum(run.waits for run in gateway.gateway.in_flight.runs) == 2)
         seat.leave()
         assert (await rolling)["status"] == "completed"
         await last
@@ -339,7 +339,7 @@ async def test_a_shutdown_stops_the_tool(engine: MockEngine) -> None:
         body = msgspec.json.encode({"model": "mock", "input": "Roll", "tools": [DICE], "stream": True})
         async with gateway.client.post(gateway.url + "/v1/responses", data=body) as answered:
             await slow.begun.wait()
-            await gateway.gateway.drain(0)
+            await gateway.gateway.in_flight.drain(0)
             response = check_stream(parse(await answered.read()), for_sdk=False)
         assert response["error"]["message"] == "The gateway is shutting down."
         await slow.ended()
@@ -364,7 +364,7 @@ async def test_what_tools_have_opened_is_closed_also_if_that_fails(
     async with with_dice(engine, Leaking()) as gateway:
         assert (await gateway.create(tools=[DICE]))["status"] == "completed"
         await closed.wait()
-        await gateway.gateway.drain(1)
+        await gateway.gateway.in_flight.drain(1)
     assert "tool_not_closed" in caplog.text
 
 

@@ -60,7 +60,7 @@ from antiphon.gateway.runs.checker import Checker
 from antiphon.gateway.runs.gateway import Gateway
 from antiphon.gateway.runs.observers import MakeObserver
 from antiphon.gateway.runs.steps import Equipment
-from antiphon.gateway.runs.watch import Timeouts
+from antiphon.gateway.runs.timers import Timeouts
 from antiphon.gateway.state.conversations import Conversations
 from antiphon.gateway.state.owners import Keyring, Owners
 from antiphon.gateway.state.seal import load_key, make_sealer
@@ -235,7 +235,9 @@ def make_app(
     app[OPEN_ANSWERS] = OpenAnswers()
     app[DESCRIPTION] = GatewayDescription(__version__, part.gateway_started or time.time(), store_kind(settings))
     app[PROCESS_STARTED] = time.time()
-    app[EXAMINER] = Examiner(gateway.is_busy, generates=settings.probe, named_models=names.models, times=intervals.probes)
+    app[EXAMINER] = Examiner(
+        gateway.in_flight.is_busy, generates=settings.probe, named_models=names.models, times=intervals.probes
+    )
     app[WORKERS] = Workers(gateway, background_options(settings, intervals.background_retry))
     app.add_routes(ROUTES)
     app[NEAREST_ROUTE] = NearestRoute(API_ROUTES, OTHER_ROUTES)

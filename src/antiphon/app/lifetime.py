@@ -117,6 +117,6 @@ async def drain(app: web.Application) -> None:
     app[WORKERS].stop()
     app[RETRIEVAL].indexer.stop()
     app[INSPECTOR].close()
-    await asyncio.gather(app[GATEWAY].drain(within), app[OPEN_ANSWERS].drain(within))
+    await asyncio.gather(app[GATEWAY].in_flight.drain(within), app[OPEN_ANSWERS].drain(within))
     await app[WORKERS].close()
     await app[RETRIEVAL].close()

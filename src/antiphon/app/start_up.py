@@ -63,7 +63,7 @@ def log_listening(app: web.Application, address: Address, embedded: "EngineProce
 
 def announce_stop(app: web.Application, settings: Settings) -> None:
     """Who pressed Ctrl-C sees what it waits for; a program finds it in the log."""
-    running = app[GATEWAY].responses_running + app[OPEN_ANSWERS].count
+    running = app[GATEWAY].in_flight.count + app[OPEN_ANSWERS].count
     if not logs.is_plain(settings.log_format):
         logs.log("stopping", responses=running, seconds_at_most=settings.shutdown_timeout)
         return

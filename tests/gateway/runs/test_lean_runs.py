@@ -15,8 +15,7 @@ from support.ways_in import until
 
 from antiphon.gateway.runs.outbox import NoSink
 from antiphon.gateway.runs.run import ResponseRun
-from antiphon.gateway.runs.timers import Deadlines
-from antiphon.gateway.runs.watch import EngineWatch, EngineWatches, Timeouts
+from antiphon.gateway.runs.timers import Deadlines, EngineWatch, EngineWatches, Timeouts
 
 # Resumed coroutines count as calls.
 MOST_CALLS = 210

@@ -21,7 +21,7 @@ from antiphon.gateway.limits.threads import LARGE_PIECE
 from antiphon.gateway.runs.observers import Observer
 from antiphon.gateway.runs.run import ResponseRun
 from antiphon.gateway.runs.steps import Equipment
-from antiphon.gateway.runs.watch import Timeouts
+from antiphon.gateway.runs.timers import Timeouts
 from antiphon.gateway.state.recorder import NoRecorder
 from antiphon.transport.interfaces import Receiver
 from antiphon.transport.write_batch import WriteBatch

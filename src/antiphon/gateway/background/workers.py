@@ -13,7 +13,8 @@ from antiphon.gateway.background.attempts import (
     read_request,
 )
 from antiphon.gateway.limits.places import Place, PlaceQueue
-from antiphon.gateway.runs.gateway import SHUTTING_DOWN, Gateway
+from antiphon.gateway.runs.gateway import Gateway
+from antiphon.gateway.runs.in_flight import SHUTTING_DOWN
 from antiphon.ids import new_id
 from antiphon.logs import log
 from antiphon.store.records import Job

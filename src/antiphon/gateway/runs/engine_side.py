@@ -11,7 +11,7 @@ from antiphon.errors import ApiError
 from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.runs.body_reader import AnswerChecks, BodyReader
 from antiphon.gateway.runs.observers import RunObservers
-from antiphon.gateway.runs.watch import EngineWatch
+from antiphon.gateway.runs.timers import EngineWatch
 
 
 class EngineSide:

@@ -25,8 +25,8 @@ from antiphon.gateway.runs.engine_side import EngineSide
 from antiphon.gateway.runs.observers import Arrival, Observer, RunObservers
 from antiphon.gateway.runs.outbox import NoSink, Outbox, Sink
 from antiphon.gateway.runs.steps import Equipment, Steps
+from antiphon.gateway.runs.timers import EngineWatch
 from antiphon.gateway.runs.tool_calls import ToolCalls
-from antiphon.gateway.runs.watch import EngineWatch
 from antiphon.gateway.state.recorder import NoRecorder, ResponseRecorder
 from antiphon.logs import log
 from antiphon.wire.responses import Response

@@ -67,7 +67,7 @@ def engines_status(gateway: Gateway) -> list[dict[str, Any]]:
 
 def running_status(gateway: Gateway, owner: str | None) -> list[dict[str, Any]]:
     """The responses in flight, the oldest first: of this owner, or of all if it is None."""
-    runs = [run for run in gateway.runs if owner is None or run.owner == owner]
+    runs = [run for run in gateway.in_flight.runs if owner is None or run.owner == owner]
     return [_run(run) for run in sorted(runs, key=lambda run: run.arrived)]
 
 

@@ -31,9 +31,8 @@ from antiphon.gateway.runs.checker import Checker
 from antiphon.gateway.runs.engine_side import EngineSide
 from antiphon.gateway.runs.opening import Opening
 from antiphon.gateway.runs.outbox import NoSink, Outbox, Sink
-from antiphon.gateway.runs.timers import Deadlines
+from antiphon.gateway.runs.timers import Deadlines, EngineWatches, Timeouts
 from antiphon.gateway.runs.tool_calls import ToolCalls, list_servers
-from antiphon.gateway.runs.watch import EngineWatches, Timeouts
 from antiphon.gateway.state.recorder import NoRecorder, ResponseRecorder
 from antiphon.tools.runner import ToolContext, ToolRunner
 from antiphon.transport.write_batch import WriteBatch

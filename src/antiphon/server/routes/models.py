@@ -11,7 +11,7 @@ from antiphon.core.knowledge.help import NO_HELP, Help
 from antiphon.core.knowledge.knowledge import Model
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineError, EngineUnavailable, NotFound, StoreUnavailable, quoted
-from antiphon.gateway.runs.gateway import SHUTTING_DOWN
+from antiphon.gateway.runs.in_flight import SHUTTING_DOWN
 from antiphon.server.answers import to_json
 from antiphon.server.app_keys import GATEWAY, LIMITS
 from antiphon.server.request_state import error_to_answer, is_trusted

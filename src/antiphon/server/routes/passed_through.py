@@ -17,7 +17,7 @@ from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineUnavailable, seconds_to_header
 from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.limits.threads import LARGE_BODY
-from antiphon.gateway.runs.gateway import SHUTTING_DOWN
+from antiphon.gateway.runs.in_flight import SHUTTING_DOWN
 from antiphon.server.answers import notice_header
 from antiphon.server.app_keys import GATEWAY
 from antiphon.server.bodies import (
