@@ -38,7 +38,7 @@ class Workers:
         self._places = PlaceQueue(options.workers, self._wake)
         self._wakeup: Wakeup | None = None
         self._stopped = False
-        # The owners that have had their turn.
+        # The owners that have been served.
         self._served: set[str] = set()
         self._working: asyncio.Task[None] | None = None
 

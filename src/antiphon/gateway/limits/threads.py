@@ -43,7 +43,7 @@ class Backlog:
 
 # ---- large requests --------------------------------------------------------------------------------------------------
 # Their reading and conversion would keep the event loop from everything else, so a thread does it.
-# Threads share the interpreter, so this makes nothing faster. But the loop gets its turn every 5 ms, whatever the size of the
+# Threads share the interpreter, so this makes nothing faster. But the loop goes on every 5 ms, whatever the size of the
 # request. What takes less than that, which is nearly all, is done in place: the loop would wait as long for a thread.
 
 T = TypeVar("T")

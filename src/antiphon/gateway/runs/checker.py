@@ -43,7 +43,7 @@ UNFINISHED = CheckOutcome(unfinished=True)
 
 
 class PendingCheck:
-    """A check that waits for its turn, or runs. Its outcome is None if it did not come to an end."""
+    """A check that waits, or runs. Its outcome is None if it did not come to an end."""
 
     def __init__(self, message: bytes) -> None:
         self.message = message
@@ -95,7 +95,7 @@ class Checker:
             log("check_unfinished", level=logging.WARNING, kind=type(work).__name__, reason=why)
         return outcome or UNFINISHED
 
-    # ---- whose turn it is --------------------------------------------------------------------------------------------
+    # ---- who is served next ------------------------------------------------------------------------------------------
 
     def _enter(self, check: PendingCheck, owner: str, *, patient: bool) -> None:
         with self._lock:
