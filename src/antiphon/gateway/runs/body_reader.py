@@ -126,11 +126,12 @@ class BodyReader:
             return
         self.reads += 1
         answer, outbox = self._answer, self._outbox
-        for show in outbox.observers.receivers:
-            try:
-                show(data)
-            except Exception as bug:
-                outbox.observers.failed(show, bug)
+        if outbox.receivers:
+            for show in outbox.receivers:
+                try:
+                    show(data)
+                except Exception as bug:
+                    outbox.observers.failed(show, bug)
         try:
             continuation = answer.continuation
             if continuation is not None and (event := continuation.take(data)) is not None:

@@ -122,7 +122,7 @@ class EncodedSink:
 class Outbox:
     """`begin()` with a sink, `add()` events, and `flush()` them. A client that does not keep up pauses the engine."""
 
-    __slots__ = ("_calls", "_is_observed", "_resuming", "batch", "begun", "flow", "observers", "sink", "unsent")
+    __slots__ = ("_calls", "_is_observed", "_resuming", "batch", "begun", "flow", "observers", "receivers", "sink", "unsent")
 
     def __init__(self, observers: RunObservers, calls: ExchangeCalls, batch: WriteBatch) -> None:
         """`batch`: of all that is written at about the same time."""
@@ -131,6 +131,8 @@ class Outbox:
         # The first events have been written.
         self.begun = False
         self.observers = observers
+        # Their list, at hand: every piece of the engine's body looks at it.
+        self.receivers = observers.receivers
         # Most runs have nobody who looks after the first of the output; then the observers need not be visited.
         self._is_observed = True
         self._calls = calls
