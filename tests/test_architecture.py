@@ -26,6 +26,7 @@ ABOVE = ("library", "__main__")
 ORDER = """
 wire
 settings
+child_processes
 core
 core/events
 core/protocols/responses
@@ -104,13 +105,26 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": {"errors", "logs", "wire"},
     "transport": {"settings", "logs"},
     "engines": {"transport", "core", "wire", "errors", "logs"},
-    "engines/embedded": {"core", "errors", "logs"},
+    "child_processes": set(),
+    "engines/embedded": {"child_processes", "core", "errors", "logs"},
     "files": {"store", "core", "wire", "logs", *LOW},
     "files/readers": {"core", "errors", "patterns"},
     "sandbox": {"logs"},
     "sandbox/containers": {"sandbox", "files", "store", "core", "wire", "errors", "logs"},
-    "tools": {"sandbox/containers", "files", "core", "wire", "errors", "logs", "__version__"},
-    "gateway": {"files", "files/readers", "tools", "store", "core", "engines", "transport", "wire", "logs", *LOW},
+    "tools": {"child_processes", "sandbox/containers", "files", "core", "wire", "errors", "logs", "__version__"},
+    "gateway": {
+        "child_processes",
+        "files",
+        "files/readers",
+        "tools",
+        "store",
+        "core",
+        "engines",
+        "transport",
+        "wire",
+        "logs",
+        *LOW,
+    },
     "gateway/background": {"gateway", "store", "core", "wire", "logs", *LOW},
     "server/inspector": {"gateway", "core", "wire", *LOW},
     "server/metrics": {"gateway", "engines", "store", "core", "wire", "errors"},

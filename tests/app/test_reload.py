@@ -31,7 +31,7 @@ async def test_what_could_not_be_applied_is_tried_again_at_the_next_reload(
         with pytest.raises(RuntimeError, match="broken"):
             await gateway.reload(new)
         # What was applied before stays, and is not done again.
-        assert gateway.gateway.admission.limits.responses == 5
+        assert gateway.gateway.admission.owners.limits.responses == 5
         await gateway.reload(new)
         await gateway.reload(new)
         assert applied == ["warning", "warning"]

@@ -7,7 +7,7 @@ import pytest
 from support.engine import MockEngine, Refusal
 from support.gateway import running_gateway
 
-from antiphon.engines.upstream import Address, location_to_words, split_credentials
+from antiphon.engines.replies import Address, location_to_words, split_credentials
 from antiphon.logs import JsonFormatter
 
 

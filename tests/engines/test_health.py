@@ -11,7 +11,8 @@ from support.gateway import running_gateway, started
 
 from antiphon import logs
 from antiphon.engines.health import HealthChecks
-from antiphon.engines.upstream import Engine, EngineOptions
+from antiphon.engines.requests import EngineOptions
+from antiphon.engines.upstream import Engine
 from antiphon.transport import make_session
 
 

@@ -13,7 +13,8 @@ from support.raw_server import CHUNKED, Answer, RawServer, chunked, raw_server, 
 
 from antiphon.engines.probes.findings import Finding, Verdict
 from antiphon.engines.probes.prober import probe
-from antiphon.engines.upstream import Engine, EngineOptions
+from antiphon.engines.requests import EngineOptions
+from antiphon.engines.upstream import Engine
 from antiphon.transport import make_session
 
 pytestmark = pytest.mark.usefixtures("both_transports")

@@ -71,7 +71,7 @@ async def test_a_hot_key_does_not_drown_its_engine(engines: list[MockEngine]) ->
             await engine.identify()
         await asyncio.gather(*(gateway.create(prompt_cache_key="hot") for _ in range(30)))
         admission = gateway.gateway.admission
-        assert [admission.in_flight(engine) for engine in gateway.gateway.pool.engines] == [0, 0, 0]
+        assert [admission.engines.in_flight(engine) for engine in gateway.gateway.pool.engines] == [0, 0, 0]
     # At most 1.25 times its share, and one more for the rounding.
     assert max(len(engine.requests) for engine in engines) <= 13
     assert min(len(engine.requests) for engine in engines) >= 4

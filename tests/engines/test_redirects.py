@@ -12,8 +12,9 @@ from support.raw_server import Answer, RawServer, raw_server, sized
 from support.sockets import connected
 
 from antiphon.core.knowledge.dialects import BY_NAME
+from antiphon.engines.requests import EngineOptions
 from antiphon.engines.token_counts import count_by_template
-from antiphon.engines.upstream import Engine, EngineOptions
+from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineError
 from antiphon.transport import make_session
 from antiphon.wire.chat import ChatMessage, ChatRequest

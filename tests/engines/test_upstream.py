@@ -11,7 +11,7 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.raw_server import CHUNKED, chunked, raw_server, sized
 
 from antiphon.app.options import Intervals
-from antiphon.engines.upstream import FOREIGN, ours
+from antiphon.engines.replies import FOREIGN, ours
 from antiphon.errors import EngineError
 from bench.processes import free_port
 

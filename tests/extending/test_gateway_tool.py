@@ -104,5 +104,5 @@ async def test_heartbeats_flow_while_a_tool_runs_and_a_client_that_leaves_stops_
             for _ in range(5):
                 await answered.content.readuntil(b"event: response.in_progress\n")
         await stopped.wait()
-        await gateway.gateway.drain(30)
-        assert not gateway.gateway.is_busy(gateway.gateway.pool.engines[0])
+        await gateway.gateway.in_flight.drain(30)
+        assert not gateway.gateway.in_flight.is_busy(gateway.gateway.pool.engines[0])

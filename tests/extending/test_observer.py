@@ -273,7 +273,7 @@ async def test_it_sees_the_end_of_a_call_that_is_stopped(engine: MockEngine) -> 
         body = {"model": "mock", "input": "Roll", "tools": [DICE], "stream": True, "store": False}
         async with gateway.client.post(gateway.url + "/v1/responses", json=body):
             await begun.wait()
-        await gateway.gateway.drain(30)
+        await gateway.gateway.in_flight.drain(30)
     assert marks == ["stopped", "dropped"]
 
 

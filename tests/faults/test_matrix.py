@@ -71,7 +71,7 @@ class Cell:
     async def idle(self) -> Census:
         """Once nothing changes any more."""
         seen: list[Census] = []
-        while len(seen) < QUIET_TURNS or len(set(seen[-QUIET_TURNS:])) > 1 or self.gateway.gateway._running:
+        while len(seen) < QUIET_TURNS or len(set(seen[-QUIET_TURNS:])) > 1 or self.gateway.gateway.in_flight.runs:
             seen.append(self.census())
             await asyncio.sleep(0)
         return seen[-1]

@@ -13,7 +13,7 @@ from support.tiny_model import write_tiny_model
 
 from antiphon.app.options import Intervals
 from antiphon.app.parts import Extensions
-from antiphon.core.prompt.convert import chat_to_bytes
+from antiphon.core.stream.chat_stream import chat_to_bytes
 from antiphon.engines.probes.examiner import ProbeTimes
 from antiphon.gateway.runs.observers import Observer
 from antiphon.wire.chat import ChatRequest

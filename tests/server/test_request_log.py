@@ -72,9 +72,9 @@ async def test_the_first_output_is_when_there_is_something_to_read(
 
     async def slow(write: Writer) -> None:
         await write(chunk({"role": "assistant", "content": ""}))
-        while not gateway.gateway._running:
+        while not gateway.gateway.in_flight.runs:
             await gateway.get("/health")
-        (run,) = gateway.gateway._running
+        (run,) = gateway.gateway.in_flight.runs
         while run.reads == 0:
             await gateway.get("/health")
         assert run.first_output is None

@@ -97,7 +97,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 async def left(gateway: GatewayUnderTest) -> None:
     """Waits until no place is taken."""
     admission = gateway.gateway.admission
-    queues = [*admission._owners.values(), *admission._engines.values()]
+    queues = [*admission.owners._queues.values(), *admission.engines._queues.values()]
     await until(lambda: not any(queue.running or queue.waiting for queue in queues))
 
 

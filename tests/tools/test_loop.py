@@ -20,7 +20,6 @@ from antiphon.app.parts import Extensions
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.prompt.item_types import ITEM_TYPES
 from antiphon.core.toolbox.tools import ToolResult
-from antiphon.gateway.limits.admission import EngineSeat
 from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.tools.runner import ToolContext, ToolRunner
 
@@ -194,12 +193,12 @@ async def test_a_response_whose_tool_has_ended_asks_before_those_that_have_not_b
     async with with_dice(engine, dice, engine_requests=1, engine_queue=1) as gateway:
         rolling = asyncio.ensure_future(way(gateway))
         await dice.begun.wait()
-        seat = EngineSeat(gateway.gateway.admission, "another")
+        seat = gateway.gateway.admission.engines.seat("another")
         await seat.take(gateway.gateway.pool.engines[0])
         last = asyncio.create_task(gateway.create("Last"))
-        await until(lambda: sum(run.waits for run in gateway.gateway.runs) == 1)
+        await until(lambda: sum(run.waits for run in gateway.gateway.in_flight.runs) == 1)
         dice.go_on.set()
-        await until(lambda: sum(run.waits for run in gateway.gateway.runs) == 2)
+        await until(lambda: sum(run.waits for run in gateway.gateway.in_flight.runs) == 2)
         seat.leave()
         assert (await rolling)["status"] == "completed"
         await last
@@ -341,7 +340,7 @@ async def test_a_shutdown_stops_the_tool(engine: MockEngine) -> None:
         body = msgspec.json.encode({"model": "mock", "input": "Roll", "tools": [DICE], "stream": True})
         async with gateway.client.post(gateway.url + "/v1/responses", data=body) as answered:
             await slow.begun.wait()
-            await gateway.gateway.drain(0)
+            await gateway.gateway.in_flight.drain(0)
             response = check_stream(parse(await answered.read()), for_sdk=False)
         assert response["error"]["message"] == "The gateway is shutting down."
         await slow.ended()
@@ -366,7 +365,7 @@ async def test_what_tools_have_opened_is_closed_also_if_that_fails(
     async with with_dice(engine, Leaking()) as gateway:
         assert (await gateway.create(tools=[DICE]))["status"] == "completed"
         await closed.wait()
-        await gateway.gateway.drain(1)
+        await gateway.gateway.in_flight.drain(1)
     assert "tool_not_closed" in caplog.text
 
 
@@ -377,7 +376,7 @@ async def test_a_run_that_never_began_leaves_nothing_open(engine: MockEngine) ->
         received = await gateway.received({"model": "mock", "input": "Hi", "tools": [DICE]})
         run = await gateway.gateway.begin(received)
         async with gateway.gateway.running(run):
-            run._tool_context().resources.callback(closed.set)
+            run._steps._tool_calls().context.resources.callback(closed.set)
             await run.connect()
         await closed.wait()
 

@@ -175,7 +175,7 @@ async def test_a_client_that_leaves_while_servers_are_listed_stops_that(engine: 
             for _ in range(3):
                 await answered.content.readuntil(b"event: response.in_progress\n")
         await stopped.wait()
-        await gateway.gateway.drain(30)
+        await gateway.gateway.in_flight.drain(30)
 
 
 # ---- stored and continued --------------------------------------------------------------------------------------------

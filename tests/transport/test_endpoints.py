@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from support.raw_server import CHUNKED, RawServer, chunked, raw_server, read_by_others, sized
 from support.raw_server import Answer as Writes
 
-from antiphon.engines.upstream import connection_to_error
+from antiphon.engines.replies import connection_to_error
 from antiphon.settings.settings import TransportName
 from antiphon.transport import Answer, Endpoint, EndpointOptions, Stale, choose, make_session
 from antiphon.transport.fast import client as fast_client

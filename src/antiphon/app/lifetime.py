@@ -145,6 +145,6 @@ async def drain(app: web.Application) -> None:
     beside.workers.stop()
     beside.retrieval.indexer.stop()
     parts.inspection.inspector.close()
-    await asyncio.gather(parts.gateway.drain(within), parts.open.answers.drain(within))
+    await asyncio.gather(parts.gateway.in_flight.drain(within), parts.open.answers.drain(within))
     await beside.workers.close()
     await beside.retrieval.close()

@@ -8,11 +8,11 @@ from antiphon.core.protocols.responses.limits import RequestLimits
 from antiphon.engines.load import PlacementOptions
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL
 from antiphon.engines.probes.examiner import DEFAULT_TIMES, ProbeTimes
-from antiphon.engines.upstream import EngineOptions
+from antiphon.engines.requests import EngineOptions
 from antiphon.files.limits import FileLimits
 from antiphon.files.vector_stores.attempts import DEFAULT_INDEXING, IndexerOptions
 from antiphon.gateway.background.attempts import RETRY_INTERVAL, BackgroundOptions
-from antiphon.gateway.limits.admission import AdmissionLimits
+from antiphon.gateway.limits.places import AdmissionLimits
 from antiphon.server.error_answers import TOO_SLOW, answer_unrouted
 from antiphon.server.parts import HttpLimits
 from antiphon.server.paths import ProtocolPaths, is_uploaded_form

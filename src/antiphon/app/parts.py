@@ -43,13 +43,14 @@ from antiphon.files.file_inputs import FileInputs
 from antiphon.files.library import FileLibrary
 from antiphon.files.texts import MOST_PROCESSES, OWN_PROCESSES, FileTexts
 from antiphon.gateway.background.workers import Workers
-from antiphon.gateway.limits.admission import Admission, AdmissionLimits
-from antiphon.gateway.limits.view_turns import ViewTurns
+from antiphon.gateway.limits.admission import Admission
+from antiphon.gateway.limits.places import AdmissionLimits
+from antiphon.gateway.limits.view_places import ViewPlaces
 from antiphon.gateway.runs.checker import Checker
-from antiphon.gateway.runs.equipment import Equipment
 from antiphon.gateway.runs.gateway import Gateway
 from antiphon.gateway.runs.observers import MakeObserver
-from antiphon.gateway.runs.watch import Timeouts
+from antiphon.gateway.runs.steps import Equipment
+from antiphon.gateway.runs.timers import Timeouts
 from antiphon.gateway.state.conversations import Conversations
 from antiphon.gateway.state.owners import Keyring, Owners
 from antiphon.gateway.state.seal import load_key, make_sealer
@@ -289,8 +290,8 @@ def make_inspection(given: Given) -> Inspection:
         Inspector(__version__, recordings, settings.inspector_bodies, read_page()),
         # Also if the last key is removed while it runs.
         needs_key=settings.inspector is None and not is_loopback(settings.host),
-        opening=ViewTurns(None, own_places=2, now=now),
-        listing=ViewTurns(2, own_places=1, now=now),
+        opening=ViewPlaces(None, own_places=2, now=now),
+        listing=ViewPlaces(2, own_places=1, now=now),
         description=GatewayDescription(__version__, part.gateway_started or time.time(), store_kind(settings)),
         process_started=time.time(),
     )
@@ -328,7 +329,9 @@ def make_beside(
 ) -> Beside:
     settings, pool, intervals = given.settings, gateway.pool, given.extensions.intervals
     return Beside(
-        examiner=Examiner(gateway.is_busy, generates=settings.probe, named_models=pool.names.models, times=intervals.probes),
+        examiner=Examiner(
+            gateway.in_flight.is_busy, generates=settings.probe, named_models=pool.names.models, times=intervals.probes
+        ),
         discovery=Discovery(pool, given.session, settings.upstream, engine_options(settings)),
         workers=Workers(gateway, background_options(settings, intervals.background_retry)),
         retrieval=storage.retrieval,

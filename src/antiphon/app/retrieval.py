@@ -7,7 +7,9 @@ from msgspec import structs
 
 from antiphon.engines.bodies import read_document, read_error
 from antiphon.engines.pool import Pool
-from antiphon.engines.upstream import Engine, EngineOptions, ours
+from antiphon.engines.replies import ours
+from antiphon.engines.requests import EngineOptions
+from antiphon.engines.upstream import Engine
 from antiphon.errors import ApiError, missing_extra
 from antiphon.files.library import FileLibrary
 from antiphon.files.texts import FileTexts

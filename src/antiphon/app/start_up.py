@@ -57,7 +57,7 @@ def log_listening(app: web.Application, address: Address, embedded: "EngineProce
 
 def announce_stop(app: web.Application, settings: Settings) -> None:
     """Who pressed Ctrl-C sees what it waits for; a program finds it in the log."""
-    running = app[APP].gateway.responses_running + app[APP].open.answers.count
+    running = app[APP].gateway.in_flight.count + app[APP].open.answers.count
     if not logs.is_plain(settings.log_format):
         logs.log("stopping", responses=running, seconds_at_most=settings.shutdown_timeout)
         return

@@ -14,7 +14,8 @@ import aiohttp
 
 from antiphon import logs
 from antiphon.engines.pool import Pool
-from antiphon.engines.upstream import Engine, EngineOptions
+from antiphon.engines.requests import EngineOptions
+from antiphon.engines.upstream import Engine
 
 # What the URL of a name begins with that stands for several engines.
 DNS = "dns+"

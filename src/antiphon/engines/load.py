@@ -144,10 +144,10 @@ def order_of(key: str, names: Sequence[str], loads: Sequence[int], rooms: Sequen
     return sorted(preferred, key=lambda at: 0 if loads[at] < max(most, rooms[at]) else loads[at])
 
 
-def least_busy(loads: Sequence[int], turn: int) -> list[int]:
-    """Without a key: the engines by their index, the least busy first. Equally busy ones take turns."""
+def least_busy(loads: Sequence[int], first: int) -> list[int]:
+    """Without a key: the engines by their index, the least busy first. Of equally busy ones, `first` comes first."""
     count = len(loads)
-    return sorted(range(count), key=lambda at: (loads[at], (at - turn) % count))
+    return sorted(range(count), key=lambda at: (loads[at], (at - first) % count))
 
 
 def most_requests(loads: Sequence[int], bound: float) -> int:

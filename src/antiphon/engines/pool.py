@@ -20,7 +20,8 @@ from antiphon.engines.load import (
     least_busy,
     order_of,
 )
-from antiphon.engines.upstream import REDIRECT_CODE, Engine
+from antiphon.engines.replies import REDIRECT_CODE
+from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineError, EngineUnavailable, NotFound
 
 # ---- What names of models mean, as long as the settings and the lists of the engines stay as they are ----------------

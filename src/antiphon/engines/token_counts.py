@@ -4,10 +4,11 @@ import asyncio
 
 import msgspec
 
-from antiphon.core.prompt.convert import chat_to_bytes
 from antiphon.core.prompt.truncation import prompt_text, tokens_by_length
+from antiphon.core.stream.chat_stream import chat_to_bytes
 from antiphon.engines.bodies import read_document
-from antiphon.engines.upstream import Engine, ours
+from antiphon.engines.replies import ours
+from antiphon.engines.upstream import Engine
 from antiphon.errors import UNREADABLE, ApiError
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import InputTokensDetails, OutputTokensDetails, Usage

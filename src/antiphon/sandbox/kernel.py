@@ -69,7 +69,7 @@ class Kernel:
         self._output_end = output
         self._folder = folder
         self._limits = limits
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._alive = True
         self._out_of_memory = False
         self._memory_kills = 0  # before the run: also children are killed, and the interpreter goes on
@@ -112,7 +112,7 @@ class Kernel:
     async def run(self, code: str, seconds: float) -> KernelRun:
         """Runs code like a notebook's cell. Code that takes too long is interrupted and keeps its variables; if it goes on
         regardless, everything inside is ended. So it is if the run is cancelled."""
-        async with self._turn:
+        async with self._lock:
             if not self.is_alive:
                 return KernelRun("The interpreter has ended.", failed=True)
             output, images = Output(self._limits.output), list[bytes]()
@@ -139,7 +139,7 @@ class Kernel:
 
     async def shell(self, command: str, seconds: float, most_output: int) -> ShellRun:
         """Runs a command with /bin/sh, in the same folder. That everything inside had to be ended is said in `stderr`."""
-        async with self._turn:
+        async with self._lock:
             if not self.is_alive:
                 return ShellRun("", "The sandbox has ended.", 1)
             output = Output(self._limits.output)
@@ -160,7 +160,7 @@ class Kernel:
     async def close(self) -> None:
         """Ends everything inside. Safe to call twice, and while code runs: the run says that the interpreter has ended."""
         await self._process.end()
-        async with self._turn:
+        async with self._lock:
             await self._shut()
 
     async def _shut(self) -> None:

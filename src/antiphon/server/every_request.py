@@ -80,5 +80,5 @@ def _set_headers(request: web.Request, state: RequestState, headers: CIMultiDict
     cross_origin = app.access.cross_origin
     if cross_origin.origins:
         headers.update(cross_origin.headers(request.headers.get("Origin")))
-    if state.owner is not None and (rate := app.gateway.admission.rate(state.owner)) is not None:
+    if state.owner is not None and (rate := app.gateway.admission.owners.rate(state.owner)) is not None:
         headers.update(rate_headers(rate))

@@ -14,7 +14,7 @@ from support.gateway import GatewayUnderTest
 from support.kernels import ScriptedKernels, interpreting
 
 from antiphon.app.parts import WorkerPart
-from antiphon.gateway.limits.admission import AdmissionLimits
+from antiphon.gateway.limits.places import AdmissionLimits
 from antiphon.server.siblings import Sibling, Siblings
 
 NAMED = {"type": "code_interpreter", "container": "…"}
@@ -119,7 +119,7 @@ async def test_a_relayed_request_is_counted_once(
         each.gateway.admission.change(AdmissionLimits(requests_per_minute=10))
     engine.will(coded(1), text("Done"))
     assert (await first.post({"input": "Hi", "tools": [NAMED | {"container": there}]}))[0] == 200
-    remaining = [state.remaining for each in workers if (state := each.gateway.admission.rate("")) is not None]
+    remaining = [state.remaining for each in workers if (state := each.gateway.admission.owners.rate("")) is not None]
     assert remaining == [9, 10]
 
 

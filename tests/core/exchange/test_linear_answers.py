@@ -15,6 +15,7 @@ from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.exchange.steps import Check
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
+from antiphon.core.stream.chat_stream import ChatStream
 from antiphon.core.stream.text_calls import ConstrainedCall, TextCalls
 from antiphon.core.stream.text_calls.blocks import FAILED
 from antiphon.core.stream.text_calls.nearly_json import Repairs
@@ -294,7 +295,9 @@ def test_the_pieces_of_a_long_text_are_joined_as_they_come(member: str) -> None:
     path = exchange._open.answers.sequence.fast_path
     assert path is not None
     assert len(path.pieces) < 2 * MOST_PIECES
-    tags = exchange.answer._stream._reader.tags
+    stream = exchange.answer._stream
+    assert isinstance(stream, ChatStream)
+    tags = stream._reader.tags
     assert isinstance(tags, ThinkTags)
     assert len(tags._thought) < 2 * MOST_PIECES
     assert "".join(path.pieces) == "".join(pieces)

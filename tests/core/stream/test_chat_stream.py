@@ -28,7 +28,7 @@ from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.stream.chat_chunks import ChunkReader
-from antiphon.core.stream.chat_stream import EngineStream
+from antiphon.core.stream.chat_stream import ChatStream
 from antiphon.core.stream.text_calls import ConstrainedCall
 from antiphon.core.stream.thought_start import Start
 from antiphon.wire.responses import CreateResponse, ReasoningOptions
@@ -134,7 +134,7 @@ def test_it_gives_the_same_summary_as_the_long_way(thought: list[tuple[str, str]
 
 def test_a_summary_takes_it_for_nearly_every_piece() -> None:
     reads = frames([("reasoning", f"piece{number}") for number in range(50)])
-    with patch.object(EngineStream, "receive", autospec=True, side_effect=EngineStream.receive) as long_way:
+    with patch.object(ChatStream, "receive", autospec=True, side_effect=ChatStream.receive) as long_way:
         replay(reads, SUMMARIZED)
     assert long_way.call_count <= len(reads) - 47
 
@@ -143,7 +143,7 @@ def test_a_summary_takes_it_for_nearly_every_piece() -> None:
 def test_it_is_taken_for_nearly_every_piece(shape: str) -> None:
     opening = [("a call", "id")] if shape == "arguments" else []
     reads = frames([*opening, *((shape, f"piece{number}") for number in range(50))])
-    with patch.object(EngineStream, "receive", autospec=True, side_effect=EngineStream.receive) as long_way:
+    with patch.object(ChatStream, "receive", autospec=True, side_effect=ChatStream.receive) as long_way:
         replay(reads)
     assert long_way.call_count <= len(reads) - 47
 
@@ -152,7 +152,7 @@ def test_it_is_taken_for_nearly_every_piece(shape: str) -> None:
 def test_it_is_taken_for_any_letters(shape: str) -> None:
     opening = [("a call", "id")] if shape == "arguments" else []
     reads = frames([*opening, *((shape, f'"é{number}"\n😀') for number in range(50))])
-    with patch.object(EngineStream, "receive", autospec=True, side_effect=EngineStream.receive) as long_way:
+    with patch.object(ChatStream, "receive", autospec=True, side_effect=ChatStream.receive) as long_way:
         found = replay(reads)
     assert long_way.call_count <= len(reads) - 47
     assert found == replay([b"".join(reads)])
@@ -160,7 +160,7 @@ def test_it_is_taken_for_any_letters(shape: str) -> None:
 
 def test_it_is_taken_for_a_thought_in_tags() -> None:
     reads = frames([("text", "<think>"), *(("text", f"piece{number}") for number in range(50)), ("text", "</think>Yes")])
-    with patch.object(EngineStream, "receive", autospec=True, side_effect=EngineStream.receive) as long_way:
+    with patch.object(ChatStream, "receive", autospec=True, side_effect=ChatStream.receive) as long_way:
         found = replay(reads)
     assert long_way.call_count <= len(reads) - 47
     assert found == replay([b"".join(reads)])
@@ -223,13 +223,13 @@ def test_it_gives_the_same_events_as_the_long_way_where_calls_stand_in_the_text(
 @pytest.mark.parametrize("request_", [CONSTRAINED, FREE], ids=["constrained", "free"])
 def test_it_is_taken_for_text_that_the_finder_lets_pass(request_: CreateResponse) -> None:
     reads = frames([("text", f"piece{number}") for number in range(50)])
-    with patch.object(EngineStream, "receive", autospec=True, side_effect=EngineStream.receive) as long_way:
+    with patch.object(ChatStream, "receive", autospec=True, side_effect=ChatStream.receive) as long_way:
         assert replay(reads, request_, CONSTRAINS) == replay([b"".join(reads)], request_, CONSTRAINS)
     assert long_way.call_count <= len(reads) - 47 + 1
 
 
 def deltas_of(*reads: bytes) -> list[Delta]:
-    stream = EngineStream(finder=ConstrainedCall(["f"]))
+    stream = ChatStream(finder=ConstrainedCall(["f"]))
     return [delta for data in reads for delta in stream.receive(data)] + stream.close()
 
 
@@ -262,7 +262,7 @@ def test_what_follows_a_failure_is_not_read_in_whichever_piece_it_comes() -> Non
 
 
 def test_what_comes_while_something_is_unread_waits_behind_it() -> None:
-    stream = EngineStream(most_at_once=300)
+    stream = ChatStream(most_at_once=300)
     large, small = chunk({"content": "a" * 300}), chunk({"content": "b"})
     assert stream.receive(small) == [TextDelta("b")]
     assert [*stream.receive(large), *stream.receive(small), *stream.receive(large), *stream.receive(small)] == []
@@ -273,7 +273,7 @@ def test_what_comes_while_something_is_unread_waits_behind_it() -> None:
 
 
 def test_a_frame_counts_as_a_whole_however_it_is_split() -> None:
-    stream = EngineStream(most_at_once=300)
+    stream = ChatStream(most_at_once=300)
     large = chunk({"content": "a" * 1000})
     pieces = [large[at : at + 50] for at in range(0, len(large), 50)]
     assert [delta for piece in pieces for delta in stream.receive(piece)] == []
@@ -282,7 +282,7 @@ def test_a_frame_counts_as_a_whole_however_it_is_split() -> None:
 
 
 def test_the_end_of_the_stream_reads_what_is_unread() -> None:
-    stream = EngineStream(most_at_once=300)
+    stream = ChatStream(most_at_once=300)
     assert stream.receive(chunk({"content": "a" * 1000}) + DONE) == []
     assert not stream.ended
     assert stream.has_large_end
@@ -306,7 +306,7 @@ def test_a_text_that_was_closed_is_closed_again_only_if_something_came_after_it(
 
 
 def test_what_follows_too_much_is_not_read_at_the_end() -> None:
-    stream = EngineStream()
+    stream = ChatStream()
     stream.receive(b":")
     with patch("antiphon.core.stream.frames.LARGEST_FRAME", 10):
         (failed,) = stream.receive(b" no frame but comments\n\ndata: {")

@@ -21,6 +21,7 @@ from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.exchange.steps import Ask, ToolCall
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
+from antiphon.core.stream.chat_stream import ChatStream
 from antiphon.core.stream.citation_marks import CitationMarks
 from antiphon.core.stream.citations import (
     LONGEST_URL,
@@ -636,7 +637,8 @@ def test_structured_output_has_no_marks(format: dict[str, Any]) -> None:
 def test_without_sources_no_text_is_searched() -> None:
     assert output_text(run(text("Paris [1]."), add_sources=False))["text"] == "Paris [1]."
     exchange = Exchange(CreateResponse(model="m", input="Hi"), [EngineKnowledge(PLAIN)], make_environment())
-    assert exchange.answer._stream._reader._finder is None
+    assert isinstance(stream := exchange.answer._stream, ChatStream)
+    assert stream._reader._finder is None
     assert run_answers({}, text("Paris [1]."))[-1]["response"]["output"][0]["content"][0]["text"] == "Paris [1]."
 
 

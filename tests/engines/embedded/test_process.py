@@ -15,6 +15,7 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.streams import check_stream, parse
 from support.tiny_model import write_tiny_model
 
+from antiphon.child_processes.restarts import RestartPauses
 from antiphon.core.knowledge.knowledge import Loading
 from antiphon.core.knowledge.sampling import ENGINE_DEFAULT
 from antiphon.engines.embedded import CannotEmbed
@@ -22,7 +23,6 @@ from antiphon.engines.embedded.process import (
     DEFAULT_PAUSES,
     EngineProcess,
     ModelOptions,
-    RestartPauses,
 )
 
 # Seconds between two looks at something that has no event. The test's timeout limits the wait.

@@ -50,7 +50,7 @@ class Probed:
 
     async def waiting(self, count: int) -> None:
         """Until so many responses wait for the probe."""
-        while sum(isinstance(run.step, AwaitProbe) for run in self.gateway.gateway.runs) != count:  # noqa: ASYNC110
+        while sum(isinstance(run.step, AwaitProbe) for run in self.gateway.gateway.in_flight.runs) != count:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
 
@@ -178,7 +178,7 @@ async def test_a_client_that_leaves_while_it_waits_leaves_nothing_and_keeps_nobo
         await probed.waiting(2)
         leaving.cancel()
         await probed.waiting(1)
-        while probed.gateway.gateway.responses_running > 1:  # noqa: ASYNC110
+        while probed.gateway.gateway.in_flight.count > 1:  # noqa: ASYNC110
             await asyncio.sleep(0)
         probed.go_on.set()
         await staying

@@ -318,7 +318,7 @@ async def test_probes_let_clients_go_first() -> None:
         mock.will(lasting)
         client = asyncio.create_task(gateway.create())
         await mock.asked.wait()
-        examiner = Examiner(gateway.gateway.is_busy, times=ProbeTimes(idle_check=0.01, longest_wait=NEVER))
+        examiner = Examiner(gateway.gateway.in_flight.is_busy, times=ProbeTimes(idle_check=0.01, longest_wait=NEVER))
         await examiner.found(engine)
         for _ in range(20):
             await asyncio.sleep(0)

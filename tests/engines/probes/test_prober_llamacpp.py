@@ -12,7 +12,8 @@ from antiphon.engines.probes.answers import Knowledge, ask_for_code_word
 from antiphon.engines.probes.client import TIME_LIMIT, ProbeClient
 from antiphon.engines.probes.findings import Finding, Verdict
 from antiphon.engines.probes.prober import learned, probe, teach
-from antiphon.engines.upstream import Engine, EngineOptions
+from antiphon.engines.requests import EngineOptions
+from antiphon.engines.upstream import Engine
 from antiphon.transport import make_session
 
 WORKS, PARTLY, DOES_NOT, UNKNOWN = Verdict.WORKS, Verdict.PARTLY, Verdict.DOES_NOT, Verdict.UNKNOWN

@@ -23,8 +23,9 @@ from antiphon.engines.probes.prober import (
     learned,
     probe,
 )
+from antiphon.engines.requests import EngineOptions
 from antiphon.engines.token_counts import count_by_template
-from antiphon.engines.upstream import Engine, EngineOptions
+from antiphon.engines.upstream import Engine
 from antiphon.transport import make_session
 from antiphon.wire.chat import ChatMessage, ChatRequest
 

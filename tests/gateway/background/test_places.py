@@ -14,7 +14,6 @@ from support.engine import MockEngine, Writer, text
 
 from antiphon.app.options import Intervals
 from antiphon.gateway.background import workers
-from antiphon.gateway.limits.admission import EngineSeat
 from antiphon.store import Store
 
 pytestmark = pytest.mark.timeout(30)
@@ -184,10 +183,10 @@ async def test_a_response_waits_for_whichever_engine_becomes_free_first(engine: 
         running_gateway(engine, second, third, engine_requests=1) as gateway,
     ):
         admission, engines = gateway.gateway.admission, gateway.gateway.pool.engines
-        queues = [admission.engine_queue(each) for each in engines]
+        queues = [admission.engines.queue(each) for each in engines]
         background = Background(gateway)
         for free in range(3):
-            seats = [EngineSeat(admission, "another") for _ in engines]
+            seats = [admission.engines.seat("another") for _ in engines]
             for seat, each in zip(seats, engines, strict=True):
                 await seat.take(each)
             id = (await background.create())["id"]
@@ -209,10 +208,10 @@ async def test_a_response_that_waits_for_several_engines_is_cancelled_at_once(en
     async with gateways.started(MockEngine()) as second, running_gateway(engine, second, engine_requests=1) as gateway:
         admission, engines = gateway.gateway.admission, gateway.gateway.pool.engines
         for each in engines:
-            await EngineSeat(admission, "another").take(each)
+            await admission.engines.seat("another").take(each)
         background = Background(gateway)
         id = (await background.create())["id"]
-        queues = [admission.engine_queue(each) for each in engines]
+        queues = [admission.engines.queue(each) for each in engines]
         await until(lambda: all(queue._waiting for queue in queues))
         assert (await background.cancel(id))["status"] == "cancelled"
         assert not any(queue._waiting for queue in queues)

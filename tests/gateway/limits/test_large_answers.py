@@ -11,7 +11,7 @@ from support.engine import CUT, DONE, USAGE, MockEngine, Writer, call, chunk, te
 from support.gateway import GatewayUnderTest
 
 from antiphon.core.items.answer_reader import AnswerReader
-from antiphon.core.stream.chat_stream import EngineStream
+from antiphon.core.stream.chat_stream import ChatStream
 from antiphon.errors import ApiError
 from antiphon.gateway.limits.threads import LARGE_PIECE
 from antiphon.gateway.runs.checker import Checker
@@ -45,7 +45,7 @@ def text_of(response: dict[str, Any]) -> str:
 class Threads:
     """In which kinds of threads answers are read."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *names: str, of: type = EngineStream) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *names: str, of: type = ChatStream) -> None:
         self.seen: list[str] = []
         for name in names:
             monkeypatch.setattr(of, name, self._watched(getattr(of, name)))

@@ -219,10 +219,10 @@ class Arrivals:
     def __init__(self, gateway: GatewayUnderTest) -> None:
         self.number = 0
         self.stored: list[str] = []
-        self._count = gateway.gateway.admission.count
+        self._count = gateway.gateway.admission.owners.count
         self._enqueue = gateway.gateway.store.enqueue
         self._came = asyncio.Event()
-        gateway.gateway.admission.count = self._counted  # type: ignore[method-assign]
+        gateway.gateway.admission.owners.count = self._counted  # type: ignore[method-assign]
         gateway.gateway.store.enqueue = self._enqueued  # type: ignore[method-assign]
 
     def _counted(self, owner: str) -> None:

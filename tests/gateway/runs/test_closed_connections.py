@@ -74,10 +74,10 @@ async def test_a_client_that_closes_at_the_end_leaves_nothing_and_is_logged_as_s
     for _ in range(40):
         await read_and_close(closing, b"data: [DONE]\n\n")
     # With nothing running there is nothing to wait for.
-    await closing.gateway.drain(within=600)
+    await closing.gateway.in_flight.drain(within=600)
     while len(logged(caplog)) < 40:
         await asyncio.sleep(0)
-    assert closing.gateway._running == set()
+    assert closing.gateway.in_flight.runs == []
     assert {line["status"] for line in logged(caplog)} == {200}
     gc.collect()
     assert sum(run() is not None for run in runs) <= 1, "the last handler may not have returned yet"
@@ -95,7 +95,7 @@ async def test_a_client_that_leaves_in_the_middle_is_a_499_and_leaves_nothing(
 
     engine.will(slow)
     await read_and_close(gateway, b"response.in_progress")
-    await gateway.gateway.drain(within=600)
+    await gateway.gateway.in_flight.drain(within=600)
     while not logged(caplog):
         await asyncio.sleep(0)
     assert [line["status"] for line in logged(caplog)] == [499]

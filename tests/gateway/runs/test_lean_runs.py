@@ -15,8 +15,7 @@ from support.ways_in import until
 
 from antiphon.gateway.runs.outbox import NoSink
 from antiphon.gateway.runs.run import ResponseRun
-from antiphon.gateway.runs.timers import Deadlines
-from antiphon.gateway.runs.watch import EngineWatch, EngineWatches, Timeouts
+from antiphon.gateway.runs.timers import Deadlines, EngineWatch, EngineWatches, Timeouts
 
 # Resumed coroutines count as calls.
 MOST_CALLS = 210
@@ -50,7 +49,7 @@ async def test_the_steps_of_a_whole_response_need_no_task(gateway: GatewayUnderT
 
     monkeypatch.setattr(asyncio, "create_task", create)
     await run_whole(gateway)
-    assert [name for name in made if name.startswith("ResponseRun.")] == []
+    assert [name for name in made if name.startswith(("ResponseRun.", "Steps."))] == []
 
 
 # The packages that are neither the core nor HTTP.
@@ -205,7 +204,7 @@ def test_a_watch_that_is_stopped_or_started_again_when_it_is_due_does_not_look(m
         watch.start(run)
     clock.advance(10.0)
     stopped[0].stop()
-    restarted[0].restart(restarted[1])
+    restarted[0].restart()
     for work, arguments in later:
         work(*arguments)
     assert stopped[1].seen == restarted[1].seen == []

@@ -18,10 +18,10 @@ from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.errors import ApiError, EngineError, OutOfTime
 from antiphon.gateway.limits.threads import LARGE_PIECE
-from antiphon.gateway.runs.equipment import Equipment
 from antiphon.gateway.runs.observers import Observer
 from antiphon.gateway.runs.run import ResponseRun
-from antiphon.gateway.runs.watch import Timeouts
+from antiphon.gateway.runs.steps import Equipment
+from antiphon.gateway.runs.timers import Timeouts
 from antiphon.gateway.state.recorder import NoRecorder
 from antiphon.transport.interfaces import Receiver
 from antiphon.transport.write_batch import WriteBatch
@@ -126,7 +126,8 @@ class Running:
         exchange = Exchange(structs.replace(REQUEST, stream=True, **fields), [EngineKnowledge(PLAIN)], make_environment())
         equipment: Any = Equipment(timeouts, WriteBatch(), None, {})  # type: ignore[arg-type]
         engines: Any = [self.engine]
-        self.run = ResponseRun(exchange, engines, NoRecorder(), equipment, FreeSeat(), observers=[self.notebook])
+        seat: Any = FreeSeat()
+        self.run = ResponseRun(exchange, engines, NoRecorder(), equipment, seat, observers=[self.notebook])
         self.task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:

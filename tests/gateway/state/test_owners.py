@@ -211,9 +211,9 @@ async def test_a_response_that_was_queued_before_its_key_got_a_name_runs_in_a_pl
     async with running_gateway(engine, shares=store, keys={"ada": ("one",)}, key_responses=1) as gateway:
         await store.begun.wait()
         with store.follow(id) as wakeup:
-            while not gateway.gateway.admission.full_owners():
+            while not gateway.gateway.admission.owners.full_owners():
                 await wakeup.wait()
-        assert gateway.gateway.admission.full_owners() == {"ada"}
+        assert gateway.gateway.admission.owners.full_owners() == {"ada"}
         store.may_move.set()
         await engine.asked.wait()
         go_on.set()

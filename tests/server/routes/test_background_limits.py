@@ -54,7 +54,7 @@ async def test_a_client_that_comes_again_when_it_was_asked_to_goes_before_backgr
         await turns.begun.acquire()
         status, _, headers = await whole(gateway, {})
         assert (status, int(headers["retry-after"])) == (429, 1)
-        queue = gateway.gateway.admission._owner_queue("")
+        queue = gateway.gateway.admission.owners._queues[""]
         already_claimed = sum(map(len, queue._waiting.values()))
         for _ in range(already_claimed + 1):
             turns.go_on.release()
@@ -86,7 +86,7 @@ async def test_a_response_whose_key_is_busy_again_when_it_was_claimed_waits_with
         ada, bob = Background(gateway, headers=ADA), Background(gateway, headers=BOB)
         async with occupied(gateway, engine, ADA) as go_on:
             # As if another response had begun between the look and the claim.
-            monkeypatch.setattr(gateway.gateway.admission, "full_owners", set)
+            monkeypatch.setattr(gateway.gateway.admission.owners, "full_owners", set)
             ids = [(await ada.create())["id"] for _ in range(2)]
             for id in ids:
                 await ada.seen(id, "in_progress")

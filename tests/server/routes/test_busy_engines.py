@@ -11,7 +11,8 @@ from support.ways_in import ADA, BOB, KEYS, WAYS_IN, Turns, every_way_in, left, 
 
 from antiphon.app.options import admission_limits
 from antiphon.errors import EngineBusy
-from antiphon.gateway.limits.admission import Admission, AdmissionLimits, EngineSeat
+from antiphon.gateway.limits.admission import Admission
+from antiphon.gateway.limits.places import AdmissionLimits
 from antiphon.settings.settings import Settings
 
 pytestmark = pytest.mark.timeout(60)
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.timeout(60)
 
 async def waiting(gateway: GatewayUnderTest, number: int) -> None:
     """Waits until so many requests are in the queue of the engine."""
-    queue = gateway.gateway.admission.engine_queue(gateway.gateway.pool.engines[0])
+    queue = gateway.gateway.admission.engines.queue(gateway.gateway.pool.engines[0])
     await until(lambda: queue.waiting == number)
 
 
@@ -104,14 +105,14 @@ async def test_the_time_after_which_to_try_again_is_that_of_the_queue(gateway: G
 
     async def wait_said() -> float | None:
         with pytest.raises(EngineBusy) as busy:
-            await EngineSeat(admission, "bob").take(engine)
+            await admission.engines.seat("bob").take(engine)
         assert f"in about {busy.value.retry_after} s" in busy.value.message
         return busy.value.retry_after
 
     async with asyncio.TaskGroup() as group:
-        seats = [EngineSeat(admission, "bob") for _ in range(5)]
+        seats = [admission.engines.seat("bob") for _ in range(5)]
         tasks = [group.create_task(seat.take(engine)) for seat in seats]
-        await until(lambda: admission.engine_queue(engine).waiting == 3)
+        await until(lambda: admission.engines.queue(engine).waiting == 3)
         # Nothing is known yet, so a client may try at once. It takes at least as long as it has taken already.
         assert await wait_said() == 1
         now = 5.0
@@ -119,9 +120,9 @@ async def test_the_time_after_which_to_try_again_is_that_of_the_queue(gateway: G
         # Three wait before it, two are answered at once, and each takes five seconds.
         seats[0].leave()
         seats[1].leave()
-        seats += [EngineSeat(admission, "bob"), EngineSeat(admission, "bob")]
+        seats += [admission.engines.seat("bob"), admission.engines.seat("bob")]
         tasks += [group.create_task(seat.take(engine)) for seat in seats[-2:]]
-        await until(lambda: admission.engine_queue(engine).waiting == 3)
+        await until(lambda: admission.engines.queue(engine).waiting == 3)
         assert await wait_said() == 10
         now = 500.0
         assert await wait_said() == 60
@@ -134,7 +135,7 @@ async def test_the_time_after_which_to_try_again_is_that_of_the_queue(gateway: G
 async def test_a_stream_that_waits_gets_heartbeats_and_a_proper_end(engine: MockEngine) -> None:
     # It waits for longer than an engine may be silent: nobody is silent here.
     async with running_gateway(engine, engine_requests=1, queue_timeout=0.5, heartbeat=0.02, first_byte_timeout=0.1) as gateway:
-        seat = EngineSeat(gateway.gateway.admission, "another")
+        seat = gateway.gateway.admission.engines.seat("another")
         await seat.take(gateway.gateway.pool.engines[0])
         events = await gateway.stream()
         assert events[-1]["type"] == "response.failed"
@@ -148,7 +149,7 @@ async def test_a_response_that_returns_waits_for_its_engine_for_as_long_as_it_ta
     async with started(MockEngine()) as second, running_gateway(engine, second) as gateway:
         admission = Admission(AdmissionLimits(engine_requests=1, engine_queue=0, queue_timeout=0))
         one, another = gateway.gateway.pool.engines
-        seat, other = EngineSeat(admission, "ada"), EngineSeat(admission, "bob")
+        seat, other = admission.engines.seat("ada"), admission.engines.seat("bob")
         await seat.take(one, [another])
         seat.pause()
         seat.pause()
@@ -156,13 +157,13 @@ async def test_a_response_that_returns_waits_for_its_engine_for_as_long_as_it_ta
         returning = asyncio.create_task(seat.take(one, [another]))
         await until(lambda: seat.waits)
         with pytest.raises(EngineBusy):
-            await EngineSeat(admission, "eve").take(one)
+            await admission.engines.seat("eve").take(one)
         assert seat.waits
         other.leave()
         await returning
-        assert admission.is_full(one)
+        assert admission.engines.is_full(one)
         seat.leave()
-        assert not admission.is_full(one)
+        assert not admission.engines.is_full(one)
 
 
 async def test_a_request_goes_to_a_free_engine_before_it_waits_for_a_busy_one(engine: MockEngine) -> None:
@@ -175,7 +176,7 @@ async def test_a_request_goes_to_a_free_engine_before_it_waits_for_a_busy_one(en
                 async with asyncio.timeout(10):
                     await turn.begun.acquire()
             # Now both are busy, and the third one waits at one of them.
-            queues = [gateway.gateway.admission.engine_queue(each) for each in gateway.gateway.pool.engines]
+            queues = [gateway.gateway.admission.engines.queue(each) for each in gateway.gateway.pool.engines]
             await until(lambda: sum(queue.waiting for queue in queues) == 1)
             for turn in turns:
                 turn.go_on.release()
@@ -186,7 +187,7 @@ async def test_a_request_goes_to_a_free_engine_before_it_waits_for_a_busy_one(en
 
 async def test_a_free_engine_is_tried_first_wherever_requests_come_in(engine: MockEngine) -> None:
     async with started(MockEngine()) as other, running_gateway(engine, other, engine_requests=1, queue_timeout=0) as gateway:
-        seat = EngineSeat(gateway.gateway.admission, "another")
+        seat = gateway.gateway.admission.engines.seat("another")
         await seat.take(gateway.gateway.pool.engines[0])
         for way_in in WAYS_IN.values():
             assert [(await way_in(gateway, {}))[0] for _ in range(2)] == [200, 200]
@@ -201,14 +202,14 @@ async def test_a_free_engine_is_tried_first_wherever_requests_come_in(engine: Mo
 async def test_a_seat_that_was_waited_for_in_vain_is_not_taken(engine: MockEngine) -> None:
     async with running_gateway(engine, engine_requests=1) as gateway:
         admission, (only,) = gateway.gateway.admission, gateway.gateway.pool.engines
-        first, second = EngineSeat(admission, "ada"), EngineSeat(admission, "bob")
+        first, second = admission.engines.seat("ada"), admission.engines.seat("bob")
         await first.take(only)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01):
                 await second.take(only)
         first.leave()
         await second.take(only)
-        assert admission.is_full(only)
+        assert admission.engines.is_full(only)
         second.leave()
 
 

@@ -119,7 +119,7 @@ async def test_responses_that_run_and_clients_that_leave_are_counted(gateway: Ga
         assert seen.value("antiphon_engine_running", engine=engine.url) == 1
         streamed.close()
     go_on.set()
-    await gateway.gateway.drain(5)
+    await gateway.gateway.in_flight.drain(5)
     seen = await scrape(gateway)
     assert seen.value("antiphon_responses_running") == 0
     assert seen.value("antiphon_responses_total", outcome="left") == 1
@@ -371,7 +371,7 @@ async def test_a_call_that_is_stopped_is_counted_as_such(engine: MockEngine) -> 
     async with running_gateway(engine, extensions=Extensions(tools={"dice": Slow()}, checker=CHECKER)) as gateway:
         async with gateway.client.post(f"{gateway.url}/v1/responses", json=BODY | {"tools": [DICE], "stream": True}):
             await begun.wait()
-        await gateway.gateway.drain(5)
+        await gateway.gateway.in_flight.drain(5)
         seen = await scrape(gateway)
     assert seen.value("antiphon_tool_calls_total", kind="dice", outcome="stopped") == 1
     assert seen.value("antiphon_tool_calls_total") == seen.value("antiphon_tool_call_seconds_count") == 1

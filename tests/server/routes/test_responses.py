@@ -299,10 +299,10 @@ async def test_an_idle_connection_to_an_engine_keeps_nothing_of_its_last_respons
         body = {"model": "mock", "input": "Hi", "stream": True}
         async with gateway.client.post(gateway.url + "/v1/responses", json=body) as answered:
             await answered.content.readuntil(b"response.output_text.delta")
-            (turn,) = [weakref.ref(turn) for turn in gateway.gateway._running]
+            (turn,) = [weakref.ref(turn) for turn in gateway.gateway.in_flight.runs]
             go_on.set()
             await answered.read()
-        await gateway.gateway.drain(30)
+        await gateway.gateway.in_flight.drain(30)
         assert turn() is None
     finally:
         gc.enable()

@@ -56,7 +56,7 @@ async def test_the_fields_stream_and_background_have_no_effect(
         response = await socket.create(stream=False, background=True)
         assert response["status"] == "completed"
         assert response["background"] is False
-    await gateway.gateway.drain(30)
+    await gateway.gateway.in_flight.drain(30)
     assert [line["notices"] for line in turns_logged(caplog)] == [["field background is unknown and was left out"]]
 
 

@@ -187,7 +187,7 @@ async def test_a_vector_store_that_is_not_there_is_refused_before_anything_is_se
         status, body = await gateway.post({"model": "mock", "input": "Hi", "tools": tools, "stream": stream})
         assert (status, body["error"]["param"]) == (404, "tools[1].vector_store_ids")
         assert "vs_9" in body["error"]["message"]
-        await gateway.gateway.drain(30)
+        await gateway.gateway.in_flight.drain(30)
     assert engine.requests == []
 
 

@@ -284,7 +284,7 @@ async def test_a_client_that_leaves_stops_the_fetch(engine: MockEngine, services
         async with gateway.client.post(gateway.url + "/v1/responses", json=body) as answered:
             await answered.content.readuntil(b"event: response.web_search_call.searching\n")
         await asyncio.wait_for(site.left.wait(), 30)
-        await gateway.gateway.drain(30)
+        await gateway.gateway.in_flight.drain(30)
 
 
 # ---- its definition --------------------------------------------------------------------------------------------------

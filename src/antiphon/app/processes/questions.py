@@ -6,7 +6,7 @@ from typing import Any
 from antiphon.app.processes.channel import Channel
 from antiphon.app.processes.messages import Answer, Ask, Note
 from antiphon.errors import EngineUnavailable
-from antiphon.gateway.runs.gateway import SHUTTING_DOWN
+from antiphon.gateway.runs.in_flight import SHUTTING_DOWN
 
 
 class Questions:

@@ -12,99 +12,41 @@ from antiphon.app.processes.messages import Full, Refusal
 from antiphon.app.processes.questions import Questions
 from antiphon.engines.upstream import Engine
 from antiphon.errors import ApiError, EngineBusy, RateLimited
-from antiphon.gateway.limits.admission import (
-    Admission,
-    AdmissionLimits,
-    EngineSeat,
-    OwnerPlace,
-    OwnerQueue,
-)
+from antiphon.gateway.limits.admission import Admission
+from antiphon.gateway.limits.engine_limits import EngineLimits, EngineSeat
+from antiphon.gateway.limits.owner_limits import OwnerLimits
+from antiphon.gateway.limits.places import AdmissionLimits, Clock, Place, Queue
 from antiphon.gateway.limits.request_rates import RateState
 
 ERRORS: dict[str, type[ApiError]] = {"RateLimited": RateLimited, "EngineBusy": EngineBusy}
 
 
 class SharedAdmission(Admission):
-    """Its own queues have no limits: they count what this process does. Where a limit is not set, nobody is asked."""
+    """Where a limit is not set, nobody is asked."""
+
+    owners: "SharedOwnerLimits"
+    engines: "SharedEngineLimits"
 
     def __init__(self, questions: Questions, limits: AdmissionLimits) -> None:
-        super().__init__(_unlimited(limits))
-        self._questions = questions
-        self._shared = limits
-        self._full = Full((), ())
-        # What was said of the rate of an owner last, and when.
-        self._said: dict[str, tuple[RateState, float]] = {}
-        self._ids = count(1)
-        # By engine, how many requests of this process wait there for a place, without those that are patient.
-        self.waiting_for: Counter[str] = Counter()
-
-    def change(self, limits: AdmissionLimits) -> None:
-        self._shared = limits
-        self._said.clear()
-        super().change(_unlimited(limits))
-
-    def rename(self, names: Mapping[str, str]) -> None:
-        super().rename(names)
-        self._said.clear()
+        super().__init__()
+        supervisor = SupervisorPlaces(questions)
+        self.owners = SharedOwnerLimits(supervisor, limits, self.now)
+        self.engines = SharedEngineLimits(supervisor, limits, self.now)
 
     def inform(self, full: Full) -> None:
         """The supervisor says who has no free place."""
-        freed = set(self._full.owners) - set(full.owners)
-        self._full = full
-        if freed:
-            self.when_freed()
+        self.engines.full = frozenset(full.engines)
+        self.owners.inform(frozenset(full.owners))
 
-    # ---- keys --------------------------------------------------------------------------------------------------------
 
-    def count(self, owner: str) -> Awaitable[None] | None:
-        return self._count(owner) if self._shared.requests_per_minute is not None else None
+class SupervisorPlaces:
+    """The places of this process that the supervisor counts, by their numbers."""
 
-    async def _count(self, owner: str) -> None:
-        said = await self.ask("count", owner)
-        # Nothing, if the limit has just been removed.
-        if said is not None:
-            self._said[owner] = RateState(*said), self.now()
-
-    def rate(self, owner: str) -> RateState | None:
-        if self._shared.requests_per_minute is None or owner not in self._said:
-            return None
-        state, at = self._said[owner]
-        return state._replace(reset=max(0.0, state.reset - (self.now() - at)))
-
-    def enter(self, owner: str) -> OwnerPlace | Awaitable[OwnerPlace]:
-        return super().enter(owner) if self._shared.responses is None else self._enter(owner)
-
-    async def _enter(self, owner: str) -> OwnerPlace:
-        place = SharedPlace(self, self._owner_queue(owner), owner)
-        await place.ask("enter")
-        place.take_at_once()
-        return place
-
-    def patient_place(self, owner: str) -> OwnerPlace:
-        if self._shared.responses is None:
-            return super().patient_place(owner)
-        return WaitingPlace(self, self._owner_queue(owner), owner, patient=True)
-
-    def full_owners(self) -> set[str]:
-        return set(self._full.owners)
-
-    # ---- engines -----------------------------------------------------------------------------------------------------
-
-    def seat(self, owner: str, *, patient: bool = False) -> EngineSeat:
-        if self._shared.engine_requests is None:
-            return super().seat(owner, patient=patient)
-        return SharedSeat(self, owner, patient=patient)
-
-    def waiting(self, engine: Engine) -> int:
-        return super().waiting(engine) + self.waiting_for[engine.root]
-
-    def is_full(self, engine: Engine) -> bool:
-        return engine.root in self._full.engines
-
-    # ---- the supervisor ----------------------------------------------------------------------------------------------
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
+        self._ids = count(1)
 
     def new_id(self) -> int:
-        """Of a place or a seat, for the supervisor."""
         return next(self._ids)
 
     async def ask(self, name: str, *arguments: Any) -> Any:
@@ -119,74 +61,143 @@ class SharedAdmission(Admission):
         self._questions.note(name, id)
 
 
-class SharedPlace(OwnerPlace):
-    """Among the responses of an owner, in all processes."""
+# ---- keys ------------------------------------------------------------------------------------------------------------
 
-    def __init__(self, admission: SharedAdmission, queue: OwnerQueue, owner: str, *, patient: bool = False) -> None:
-        super().__init__(queue, owner, admission.now, patient=patient)
-        self._shared = admission
-        self._id: int | None = None
 
-    async def ask(self, name: str) -> None:
-        """For the place. Its answer may come too late for a client that has left."""
-        self._id = self._shared.new_id()
+class SharedOwnerLimits(OwnerLimits):
+    def __init__(self, supervisor: SupervisorPlaces, limits: AdmissionLimits, now: Clock) -> None:
+        super().__init__(limits, now)
+        self._supervisor = supervisor
+        self._queue = SupervisorQueue(supervisor)
+        self._full: frozenset[str] = frozenset()
+        # What was said of the rate of an owner last, and when.
+        self._said: dict[str, tuple[RateState, float]] = {}
+
+    def change(self, limits: AdmissionLimits) -> None:
+        self._said.clear()
+        super().change(limits)
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        super().rename(names)
+        self._said.clear()
+
+    def inform(self, full: frozenset[str]) -> None:
+        """Owners without a free place."""
+        freed, self._full = self._full - full, full
+        if freed:
+            self.when_freed()
+
+    def count(self, owner: str) -> Awaitable[None] | None:
+        return self._count(owner) if self.limits.requests_per_minute is not None else None
+
+    async def _count(self, owner: str) -> None:
+        said = await self._supervisor.ask("count", owner)
+        # Nothing, if the limit has just been removed.
+        if said is not None:
+            self._said[owner] = RateState(*said), self._now()
+
+    def rate(self, owner: str) -> RateState | None:
+        if self.limits.requests_per_minute is None or owner not in self._said:
+            return None
+        state, at = self._said[owner]
+        return state._replace(reset=max(0.0, state.reset - (self._now() - at)))
+
+    def full_owners(self) -> set[str]:
+        return set(self._full)
+
+    def queue(self, owner: str) -> Queue:
+        return super().queue(owner) if self.limits.responses is None else self._queue
+
+
+class SupervisorQueue:
+    """The responses of all owners: the supervisor has their queues."""
+
+    def __init__(self, supervisor: SupervisorPlaces) -> None:
+        self._supervisor = supervisor
+        self._ids: dict[Place, int] = {}
+        self._asking: dict[Place, asyncio.Task[None]] = {}
+
+    def enter(self, ticket: Place, owner: str, now: float, *, patient: bool, returns: bool) -> None:
+        """It waits for the answer, at least."""
+        if ticket not in self._ids:
+            id = self._ids[ticket] = self._supervisor.new_id()
+            asking = self._supervisor.ask("wait" if patient else "enter", id, owner)
+            self._asking[ticket] = asyncio.create_task(self._ask(ticket, asking))
+
+    async def _ask(self, ticket: Place, asking: Awaitable[Any]) -> None:
         try:
-            await self._shared.ask(name, self._id, self._owner)
-        except BaseException:
-            self.leave()
-            raise
+            await asking
+        except ApiError as refused:
+            del self._ids[ticket], self._asking[ticket]
+            ticket.fail(refused)
+        else:
+            del self._asking[ticket]
+            ticket.begin()
 
-    def leave(self) -> bool:
-        id, self._id = self._id, None
-        if id is not None:
-            self._shared.note("leave", id)
-        return super().leave()
+    def runs(self, ticket: Place) -> bool:
+        return ticket in self._ids and ticket not in self._asking
 
+    def leave(self, ticket: Place, now: float) -> Sequence[Place]:
+        """Its answer may come too late for a client that has left."""
+        if (asking := self._asking.pop(ticket, None)) is not None:
+            asking.cancel()
+        if (id := self._ids.pop(ticket, None)) is not None:
+            self._supervisor.note("leave", id)
+        # The supervisor gives the place to another one.
+        return ()
 
-class WaitingPlace(SharedPlace):
-    """For a background response: it waits as long as it takes."""
-
-    def take_at_once(self) -> bool:
-        """Nobody knows without asking."""
-        return self.taken
-
-    async def take(self, within: float | None = None) -> None:
-        if not self.taken:
-            async with asyncio.timeout(within):
-                await self.ask("wait")
-            super().take_at_once()
+    def seconds_to_wait(self, now: float) -> float:
+        return 0.0
 
 
-class SharedSeat(EngineSeat):
-    """At an engine, among the requests of all processes. The supervisor has a seat of the same state."""
+# ---- engines ---------------------------------------------------------------------------------------------------------
 
-    def __init__(self, admission: SharedAdmission, owner: str, *, patient: bool = False) -> None:
-        super().__init__(admission, owner, patient=patient)
-        self._shared = admission
+
+class SharedEngineLimits(EngineLimits):
+    """Its own queues have no limits: they count what this process does."""
+
+    def __init__(self, supervisor: SupervisorPlaces, limits: AdmissionLimits, now: Clock) -> None:
+        super().__init__(_unlimited(limits), now)
+        self._supervisor = supervisor
+        self._is_limited = limits.engine_requests is not None
+        # The addresses of engines without a free place.
+        self.full: frozenset[str] = frozenset()
+        # By engine, how many requests of this process wait there for a place, without those that are patient.
+        self.waiting_for: Counter[str] = Counter()
+
+    def change(self, limits: AdmissionLimits) -> None:
+        self._is_limited = limits.engine_requests is not None
+        super().change(_unlimited(limits))
+
+    def seat(self, owner: str, *, patient: bool = False) -> EngineSeat:
+        permit = SupervisorPermit(self._supervisor, self.waiting_for, owner, patient=patient) if self._is_limited else None
+        return EngineSeat(self, owner, patient=patient, permit=permit)
+
+    def waiting(self, engine: Engine) -> int:
+        return super().waiting(engine) + self.waiting_for[engine.root]
+
+    def is_full(self, engine: Engine) -> bool:
+        return engine.root in self.full
+
+
+class SupervisorPermit:
+    """For a seat at an engine, among the requests of all processes."""
+
+    def __init__(self, supervisor: SupervisorPlaces, waiting_for: Counter[str], owner: str, *, patient: bool) -> None:
+        self._supervisor = supervisor
+        self._waiting_for = waiting_for
+        self._owner = owner
+        self._patient = patient
         self._id: int | None = None
-        self._asks = False
+        self.waits = False
 
-    @property
-    def waits(self) -> bool:
-        return self._asks
-
-    async def take(self, engine: Engine, others: Sequence[Engine] = ()) -> None:
-        if self._engine is engine:
-            return
-        super().leave()
-        await self._ask(engine, others)
-        # In the queue of this process, which has no limit: only the place there is left before.
-        id, self._id = self._id, None
-        await super().take(engine)
-        self._id = id
-
-    async def _ask(self, engine: Engine, others: Sequence[Engine]) -> None:
-        self._id = self._id or self._shared.new_id()
-        self._asks = True
-        self._shared.waiting_for[engine.root] += not self.patient
+    async def take(self, engine: Engine, others: Sequence[Engine]) -> None:
+        self._id = self._id or self._supervisor.new_id()
+        self.waits = True
+        self._waiting_for[engine.root] += not self._patient
         try:
             named = [_named(each) for each in others]
-            await self._shared.ask("take", self._id, self.owner, self.patient, _named(engine), named)
+            await self._supervisor.ask("take", self._id, self._owner, self._patient, _named(engine), named)
         except EngineBusy:
             # It may have a place at another engine there, for which it asks next.
             raise
@@ -194,19 +205,17 @@ class SharedSeat(EngineSeat):
             self.leave()
             raise
         finally:
-            self._asks = False
-            self._shared.waiting_for[engine.root] -= not self.patient
+            self.waits = False
+            self._waiting_for[engine.root] -= not self._patient
 
     def pause(self) -> None:
         if self._id is not None:
-            self._shared.note("pause", self._id)
-        super().pause()
+            self._supervisor.note("pause", self._id)
 
     def leave(self) -> None:
         id, self._id = self._id, None
         if id is not None:
-            self._shared.note("leave", id)
-        super().leave()
+            self._supervisor.note("leave", id)
 
 
 def _named(engine: Engine) -> tuple[str, int | None]:
@@ -215,4 +224,4 @@ def _named(engine: Engine) -> tuple[str, int | None]:
 
 
 def _unlimited(limits: AdmissionLimits) -> AdmissionLimits:
-    return structs.replace(limits, responses=None, requests_per_minute=None, engine_requests=None)
+    return structs.replace(limits, engine_requests=None)

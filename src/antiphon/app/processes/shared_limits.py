@@ -19,7 +19,9 @@ from antiphon.app.processes.messages import (
 from antiphon.app.processes.supervised import Supervised
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineBusy, RateLimited
-from antiphon.gateway.limits.admission import Admission, EngineSeat, OwnerPlace
+from antiphon.gateway.limits.admission import Admission
+from antiphon.gateway.limits.engine_limits import EngineSeat
+from antiphon.gateway.limits.places import Place
 from antiphon.settings.keys import earlier_owners
 from antiphon.settings.settings import Settings
 
@@ -41,10 +43,10 @@ class SharedLimits:
         """`broadcast`: sends to all worker processes which keys and engines have no free place."""
         self._admission = Admission(admission_limits(settings))
         self._admission.rename(earlier_owners(settings))
-        self._admission.when_freed = self._share
+        self._admission.owners.when_freed = self._share
         self._broadcast = broadcast
         self._engines: dict[str, EngineName] = {}
-        self._places: dict[Key, OwnerPlace | EngineSeat] = {}
+        self._places: dict[Key, Place | EngineSeat] = {}
         # Those that wait for their places.
         self._waiting: dict[Key, asyncio.Task[None]] = {}
         self._full = Full((), ())
@@ -90,16 +92,16 @@ class SharedLimits:
         self._share()
 
     async def _count(self, sender: Supervised, owner: str) -> Any:
-        self._admission.count(owner)
-        return self._admission.rate(owner)
+        self._admission.owners.count(owner)
+        return self._admission.owners.rate(owner)
 
     async def _enter(self, sender: Supervised, id: int, owner: str) -> None:
-        place = self._admission.enter(owner)
-        assert isinstance(place, OwnerPlace), "this is where the places are"
+        place = self._admission.owners.enter(owner)
+        assert isinstance(place, Place), "this is where the places are"
         self._places[sender, id] = place
 
     async def _wait(self, sender: Supervised, id: int, owner: str) -> None:
-        place = self._places[sender, id] = self._admission.patient_place(owner)
+        place = self._places[sender, id] = self._admission.owners.patient_place(owner)
         await place.take()
 
     async def _take(
@@ -107,7 +109,7 @@ class SharedLimits:
     ) -> None:
         seat = self._places.get((sender, id))
         if not isinstance(seat, EngineSeat):
-            seat = self._places[sender, id] = self._admission.seat(owner, patient=patient)
+            seat = self._places[sender, id] = self._admission.engines.seat(owner, patient=patient)
         await seat.take(self._named(engine), [self._named(each) for each in others])
 
     def _named(self, named: Named) -> Engine:
@@ -128,8 +130,8 @@ class SharedLimits:
 
     def _share(self) -> None:
         """What the processes have to know without asking, if it has changed."""
-        engines = [root for root, engine in self._engines.items() if self._admission.is_full(cast(Engine, engine))]
-        full = Full(tuple(sorted(self._admission.full_owners())), tuple(engines))
+        engines = [root for root, engine in self._engines.items() if self._admission.engines.is_full(cast(Engine, engine))]
+        full = Full(tuple(sorted(self._admission.owners.full_owners())), tuple(engines))
         if full != self._full:
             self._full = full
             self._broadcast(full)

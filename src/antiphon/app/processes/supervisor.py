@@ -40,7 +40,8 @@ from antiphon.app.processes.messages import (
 )
 from antiphon.app.processes.shared_limits import SharedLimits
 from antiphon.app.processes.supervised import Supervised
-from antiphon.engines.embedded.process import EngineProcess, RestartPauses
+from antiphon.child_processes.restarts import RestartPauses, Restarts
+from antiphon.engines.embedded.process import EngineProcess
 from antiphon.logs import log
 from antiphon.server.metrics.merging import merge_departed
 from antiphon.settings.errors import SettingsError
@@ -137,7 +138,7 @@ class Supervisor:
             embedded.progressed = lambda loading: self._broadcast(EngineProgressed(loading))
         first = self._slots[0].worker = await self._spawn(self._slots[0], shows_banner=True)
         if not await first.ready():
-            raise CannotServe(await first.ended())
+            raise CannotServe(await first.end())
 
     async def run(self) -> None:
         """Until it is cancelled, or stopped."""
@@ -151,29 +152,28 @@ class Supervisor:
         for worker in self._workers:
             worker.send(Stop())
         limit = self._shutdown_timeout + CLOSING_TIME
-        await asyncio.gather(*(worker.end(limit) for worker in list(self._workers)))
+        await asyncio.gather(*(worker.end_within(limit) for worker in list(self._workers)))
 
     def kill(self) -> None:
         for worker in self._workers:
             worker.kill()
 
     async def _keep_running(self, slot: Slot) -> None:
-        pause = PAUSES.first
+        restarts = Restarts(PAUSES)
         while not self._stopping:
             worker = slot.worker
             if worker is None:
                 async with slot.starting:
                     slot.worker = slot.worker or await self._spawn(slot)
                 continue
-            began = time.monotonic()
-            reason = await worker.ended()
+            restarts.begin()
+            reason = await worker.end()
             # It was replaced, or everything ends.
             if slot.worker is not worker or self._stopping:
                 continue
-            pause = PAUSES.first if time.monotonic() - began >= PAUSES.stable_after else pause
+            pause = restarts.pause()
             log("worker died", level=logging.WARNING, worker=slot.number, reason=reason, restarts_in=pause)
             await asyncio.sleep(pause)
-            pause = min(2 * pause, PAUSES.longest)
             async with slot.starting:
                 if slot.worker is worker:
                     slot.worker = None
@@ -203,7 +203,7 @@ class Supervisor:
         return worker
 
     async def _watch(self, worker: Supervised) -> None:
-        await worker.ended()
+        await worker.end()
         self._workers.discard(worker)
         self._departed = merge_departed(self._departed, worker.counts)
         self._limits.release(worker)
@@ -225,7 +225,7 @@ class Supervisor:
                 new = await self._replace(slot)
                 if old is not None:
                     old.send(Stop(within))
-                    await old.end(within + CLOSING_TIME)
+                    await old.end_within(within + CLOSING_TIME)
                 log("worker replaced", worker=slot.number, pid=new.pid)
                 yield new
 
@@ -236,7 +236,7 @@ class Supervisor:
                 raise CannotReplace(STOPPING)
             new = await self._spawn(slot)
             if not await new.ready():
-                raise CannotReplace(await new.ended())
+                raise CannotReplace(await new.end())
             slot.worker = new
             return new
 

@@ -44,7 +44,8 @@ from antiphon.app.processes.shared_admission import SharedAdmission
 from antiphon.app.reload import Reloader
 from antiphon.app.start_up import announce_stop, better_model, log_listening, refuse_to_be_open
 from antiphon.engines.embedded.process import SharedEngineProcess
-from antiphon.gateway.limits.admission import Admission, AdmissionLimits
+from antiphon.gateway.limits.admission import Admission
+from antiphon.gateway.limits.places import AdmissionLimits
 from antiphon.server.parts import APP
 from antiphon.server.routes.metrics import own_metrics
 from antiphon.server.siblings import Sibling, Siblings
@@ -125,30 +126,13 @@ class Worker:
             settings = structs.replace(settings, upstream=start.found)
         url = settings.store or default_url(data_directory(settings))
         async with make_session(settings.transport) as session, open_store(url, relay=self._relay) as store:
-            numbers = RowNumbers(Path(start.path).with_name("rows"))
-            part = WorkerPart(
-                self._siblings,
-                self._make_admission,
-                numbers.next,
-                start.slot,
-                sweeps=start.slot == 0,
-                gateway_started=start.gateway_started,
-            )
-            app = make_app(settings, session, store, self._embedded, part=part)
+            app = make_app(settings, session, store, self._embedded, part=self._part())
             reloader = Reloader(app, given, refuse_to_be_open)
             runner = make_runner(app)
             await runner.setup()
             try:
                 address = await self._listen(runner, settings)
-                tasks = [asyncio.create_task(self._follow_supervisor()), asyncio.create_task(self._reload_when_asked(reloader))]
-                if start.shows_banner:
-                    has_inspector = app[APP].inspection.inspector.recordings is not None
-                    advice = better_model(settings, self._embedded.alias) if self._embedded is not None else None
-                    tasks.append(asyncio.create_task(Banner(address, has_inspector=has_inspector, advice=advice).show(app)))
-                log_listening(app, address, self._embedded)
-                collect_less()
-                self._channel.send(Ready())
-                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
+                tasks = self._begin(app, reloader, settings, address)
                 await self._stop.wait()
                 await self._absent.close()
                 # From now on, the others cannot ask this process for what it has counted.
@@ -164,6 +148,32 @@ class Worker:
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
         await self._channel.flush()
+
+    def _part(self) -> WorkerPart:
+        start = self._start
+        return WorkerPart(
+            self._siblings,
+            self._make_admission,
+            RowNumbers(Path(start.path).with_name("rows")).next,
+            start.slot,
+            sweeps=start.slot == 0,
+            gateway_started=start.gateway_started,
+        )
+
+    def _begin(
+        self, app: web.Application, reloader: Reloader, settings: Settings, address: Address
+    ) -> list[asyncio.Task[None]]:
+        """It listens: the supervisor is followed, and gets to know."""
+        tasks = [asyncio.create_task(self._follow_supervisor()), asyncio.create_task(self._reload_when_asked(reloader))]
+        if self._start.shows_banner:
+            has_inspector = app[APP].inspection.inspector.recordings is not None
+            advice = better_model(settings, self._embedded.alias) if self._embedded is not None else None
+            tasks.append(asyncio.create_task(Banner(address, has_inspector=has_inspector, advice=advice).show(app)))
+        log_listening(app, address, self._embedded)
+        collect_less()
+        self._channel.send(Ready())
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
+        return tasks
 
     def _make_admission(self, limits: AdmissionLimits) -> Admission:
         self._admission = SharedAdmission(self._questions, limits)

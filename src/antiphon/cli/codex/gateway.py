@@ -4,7 +4,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 import urllib.error
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Any
 import typer
 
 from antiphon.app.running_gateways import find, local_url
+from antiphon.child_processes.child import python_command
 from antiphon.cli.codex.process import STOP_TIMEOUT, end
 from antiphon.cli.gateway_client import KEY_VARIABLE, GatewayClient, GatewayFailed, key_for, opener_for
 from antiphon.cli.gateway_readiness import PATIENCE, wait_until_ready, when_ready
@@ -77,7 +77,7 @@ def _started_gateway(settings: Settings, file: Path | None) -> Iterator[str]:
     with log.open("wb") as output:
         # In a session of its own: Ctrl-C in the terminal is for Codex.
         process = subprocess.Popen(
-            [sys.executable, "-m", "antiphon", "serve", *options], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            python_command("antiphon", "serve", *options), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             start_new_session=True,
         )  # fmt: skip
         try:

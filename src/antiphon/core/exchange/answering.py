@@ -7,6 +7,7 @@ from antiphon.core.exchange.response_object import Next, OpenResponse, Phase
 from antiphon.core.exchange.steps import Ask, AskReason, Check
 from antiphon.core.items.enforcement import Rejection
 from antiphon.core.stream.chat_chunks import COMPLETED
+from antiphon.core.stream.engine_protocols import protocol_of
 from antiphon.core.stream.thought_start import thought_start
 from antiphon.core.toolbox.requirements import wants_json
 from antiphon.errors import (
@@ -35,7 +36,9 @@ class Answering(Phase):
         start = thought_start(conversion.chat, conversion.dialect, is_seen=is_seen)
         may_cite = request.text is None or not wants_json(request)
         open.answers.enforcement.begin_answer(conversion.requirements)
-        open.answers.reader.begin(start, conversion.finder(), open.sources if may_cite else None)
+        open.answers.reader.begin(
+            start, conversion.finder(), open.sources if may_cite else None, protocol_of(conversion.dialect)
+        )
         self.step = Ask(conversion.chat, open.question.engine.number, self.reason)
         return self.step
 

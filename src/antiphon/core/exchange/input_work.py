@@ -18,6 +18,7 @@ from antiphon.core.exchange.environment import Environment
 from antiphon.core.prompt.convert import Conversion
 from antiphon.core.prompt.documents import ReadWork, files_of, outcome_size, work_digest
 from antiphon.core.prompt.truncation import size_of
+from antiphon.wire.input_items import Item
 
 Work = ReadWork | DefinitionWork
 

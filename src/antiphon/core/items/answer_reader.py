@@ -9,15 +9,16 @@ from antiphon.core.events.deltas import CallDelta, Delta, EngineFailed
 from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.core.items.item_sequence import ItemSequence
 from antiphon.core.items.output import Output
-from antiphon.core.stream.chat_stream import EngineStream
+from antiphon.core.stream.answer_stream import AnswerStream
 from antiphon.core.stream.citations import CitedText, Sources
+from antiphon.core.stream.engine_protocols import CHAT_COMPLETIONS, EngineProtocol
 from antiphon.core.stream.fast_path import Continuation
 from antiphon.core.stream.repeated_prompts import WithoutRepeatedPrompts
 from antiphon.core.stream.text_calls import CallFinder, ConstrainedCall, calls_ending_thought
 from antiphon.core.stream.thought_start import Start
 from antiphon.errors import ApiError
 
-NOT_BEGUN = EngineStream()
+NOT_BEGUN = AnswerStream()
 
 
 class AnswerReader:
@@ -50,7 +51,7 @@ class AnswerReader:
         self.continuation: Continuation | None = None
         # The same, for a read that begins with the rest of a frame.
         self._behind_cut: Continuation | None = None
-        self._stream = NOT_BEGUN
+        self._stream: AnswerStream = NOT_BEGUN
         self._finder: CallFinder | None = None
         # How many calls were found in a thought.
         self.calls_in_thoughts = 0
@@ -66,10 +67,16 @@ class AnswerReader:
         # There is a check to be done, no more is wanted of the engine's body, or the reader is behind: the caller has to look.
         self.needs_caller = False
 
-    def begin(self, start: Start, finder: CallFinder | None, sources: Sources | None = None) -> None:
-        """`sources`: what the answer may cite."""
+    def begin(
+        self,
+        start: Start,
+        finder: CallFinder | None,
+        sources: Sources | None = None,
+        protocol: EngineProtocol = CHAT_COMPLETIONS,
+    ) -> None:
+        """`sources`: what the answer may cite. `protocol`: the API of the engine."""
         searched = CitedText(finder, sources) if sources else finder
-        self._stream = EngineStream(start, searched, most_at_once=self._most_at_once)
+        self._stream = protocol.reader(start, searched, most_at_once=self._most_at_once)
         self._finder = finder
         self._output.begin_answer()
         self.reading = True

@@ -70,6 +70,8 @@ class Dialect(Struct, frozen=True):
 
     name: str
     signs: tuple[Sign, ...] = ()
+    # The name of the API that it has, in `core/stream/engine_protocols.py`.
+    protocol: str = "chat_completions"
 
     # ---- messages ----
 

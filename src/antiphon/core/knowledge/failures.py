@@ -118,13 +118,18 @@ def error_object_to_failure(error: Any, *, status: int = 500) -> EngineFailure:
 
 
 def http_answer_to_error(
-    status: int, body: bytes, retry_after: float | None = None, *, should_retry: bool | None = None
+    status: int,
+    body: bytes,
+    retry_after: float | None = None,
+    *,
+    should_retry: bool | None = None,
+    to_failure: Callable[[int, bytes], EngineFailure] | None = None,
 ) -> ApiError:
     """The error for `Exchange.refused()`, from an engine's HTTP answer whose status is not 200. `retry_after`, in seconds, and
-    `should_retry`: what its headers say about another attempt."""
-    return failure_to_error(
-        structs.replace(http_answer_to_failure(status, body), retry_after=retry_after, should_retry=should_retry)
-    )
+    `should_retry`: what its headers say about another attempt. `to_failure`: how its API writes failures; None: as Chat
+    Completions does."""
+    failure = (to_failure or http_answer_to_failure)(status, body)
+    return failure_to_error(structs.replace(failure, retry_after=retry_after, should_retry=should_retry))
 
 
 def http_answer_to_failure(status: int, body: bytes) -> EngineFailure:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-import msgspec
 from msgspec import Struct, field, structs
 
 from antiphon.core.checks.work import MALFORMED, Flaw, Grammar
@@ -278,8 +277,3 @@ def _finder(offer: Offer, box: Toolbox) -> Callable[[], CallFinder | None]:
     if say is not None:
         return lambda: ConstrainedCall(offer.names, say=say, otherwise=AnswersByCall(names, say))
     return lambda: TextCalls(names) if names else None
-
-
-def chat_to_bytes(chat: ChatRequest) -> bytes:
-    """The body of POST /v1/chat/completions."""
-    return msgspec.json.encode(chat)

@@ -1,4 +1,4 @@
-"""An engine's bytes → deltas: the frames, the chunks in them, and a template that lets both be skipped.
+"""The bytes of a Chat Completions engine → deltas: the frames, the chunks in them, and a template that lets both be skipped.
 
 Nearly every chunk of a stream is the one before it with another text. So the bytes around the last text are kept as a
 template. A read that matches it is decoded by taking the text out, with exactly the result of the full decoding.
@@ -19,17 +19,24 @@ from antiphon.core.events.deltas import (
 )
 from antiphon.core.events.numbering import Numbering
 from antiphon.core.events.plain_deltas import FastPath
+from antiphon.core.stream.answer_stream import AnswerStream
 from antiphon.core.stream.chat_chunks import ChunkReader
 from antiphon.core.stream.fast_path import FRAME_END, Continuation
 from antiphon.core.stream.frames import FRAME_START, FrameReader
 from antiphon.core.stream.text_calls import CallFinder
 from antiphon.core.stream.thought_start import Start
 from antiphon.errors import ApiError
+from antiphon.wire.chat import ChatRequest
 
 DONE = b"[DONE]"
 # Bytes. The beginning of a frame that is longer is left to the reader of frames.
 LONGEST_CUT = 4096
 _to_json = msgspec.json.Encoder().encode
+
+
+def chat_to_bytes(chat: ChatRequest) -> bytes:
+    """The body of POST /v1/chat/completions."""
+    return _to_json(chat)
 
 
 class ChunkTemplate(NamedTuple):
@@ -51,17 +58,16 @@ MEMBERS: dict[bytes, type[Delta]] = {
 }
 
 
-class EngineStream:
-    """`receive()` bytes, then `close()`. `ended`: the engine has sent `[DONE]`. `failed`: it has sent an error, or what
-    is not a chunk."""
+class ChatStream(AnswerStream):
+    """`ended`: the engine has sent `[DONE]`. `failed`: it has sent an error, or what is not a chunk."""
 
-    __slots__ = ("_cut", "_frames", "_new", "_reader", "_template", "_unread", "ended", "most_at_once")
+    __slots__ = ("_cut", "_frames", "_new", "_reader", "_template", "_unread")
 
     def __init__(
         self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None, *, most_at_once: int = sys.maxsize
     ) -> None:
-        """`most_at_once`: what is longer is left to `read_on()`."""
         self.most_at_once = most_at_once
+        self.ended = False
         # How many bytes may be read at once with the next ones, at most.
         self._new = 0
         # Frames that are left to it.
@@ -71,7 +77,6 @@ class EngineStream:
         self._frames = FrameReader()
         self._reader = ChunkReader(start, finder)
         self._template: ChunkTemplate | None = None
-        self.ended = False
 
     @property
     def template_opens_thought(self) -> bool:

@@ -4,11 +4,11 @@ import asyncio
 import hashlib
 import importlib.util
 import re
-import sys
 from pathlib import Path
 
 import msgspec
 
+from antiphon.child_processes.child import killed_if_cancelled, python_command
 from antiphon.engines.embedded import CannotEmbed, WrongBytes
 from antiphon.engines.embedded.downloads import DownloadFailed, download
 from antiphon.engines.embedded.hub_process import REPORTED, HubAddress
@@ -90,25 +90,16 @@ async def _library(*arguments: str, progress: Progress | None = None) -> str:
     """Runs the library in a process: in a thread it could not be stopped. `progress`: of what it downloads."""
     if importlib.util.find_spec("huggingface_hub") is None:
         raise CannotEmbed(NO_HUB)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "antiphon.engines.embedded.hub_process",
-        *arguments,
-        stdout=asyncio.subprocess.PIPE,
-    )
+    command = python_command("antiphon.engines.embedded.hub_process", *arguments)
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     output = ""
-    try:
+    async with killed_if_cancelled(process):
         async for line in process.stdout:
             output = line.decode(errors="replace").strip()
             if progress is not None and (reported := REPORTED.fullmatch(output)) is not None:
                 progress(int(reported[1]), int(reported[2]))
         await process.wait()
-    except asyncio.CancelledError:
-        process.kill()
-        await process.wait()
-        raise
     if process.returncode != 0:
         raise LibraryFailed(output or f"exit code {process.returncode}")
     return output

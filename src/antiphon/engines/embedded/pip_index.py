@@ -5,7 +5,6 @@ import importlib.metadata
 import importlib.util
 import os
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from antiphon.child_processes.child import killed_if_cancelled, python_command
 from antiphon.engines.embedded import CannotEmbed
 
 PIP_OPTIONS = ("--disable-pip-version-check", "--no-input", "--no-deps", "--only-binary", ":all:")
@@ -82,14 +82,10 @@ def pip_version() -> tuple[int, ...]:
 async def _pip(*arguments: str) -> bytes:
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pip", *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
+        *python_command("pip", *arguments), stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
     )
-    try:
+    async with killed_if_cancelled(process):
         out, err = await process.communicate()
-    except asyncio.CancelledError:
-        process.kill()
-        await process.wait()
-        raise
     if process.returncode != 0:
         lines = [line for line in err.decode(errors="replace").splitlines() if line.strip() and not line.startswith("WARNING")]
         reason = "\n".join(lines[-LAST_LINES:]) or f"exit code {process.returncode}"

@@ -7,15 +7,16 @@ import logging
 import secrets
 import socket
 import sys
-import time
 from asyncio.subprocess import PIPE, Process
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct, structs
 
+from antiphon.child_processes.child import Child, lines_of, python_command
+from antiphon.child_processes.restarts import RestartPauses, Restarts
 from antiphon.core.knowledge.knowledge import Loading, Stage
 from antiphon.engines.embedded import CannotEmbed
 from antiphon.engines.embedded.child import NO_LLAMACPP, READY, Parameters
@@ -46,15 +47,6 @@ LOGGED_PERCENT = 25
 
 def can_embed() -> bool:
     return importlib.util.find_spec("xllamacpp") is not None
-
-
-class RestartPauses(Struct, frozen=True):
-    """Seconds before a dead engine is restarted. The pause doubles with every death, and starts over once an engine has run
-    for `stable_after` seconds."""
-
-    first: float = 0.5
-    longest: float = 30.0
-    stable_after: float = 60.0
 
 
 DEFAULT_PAUSES = RestartPauses()
@@ -92,7 +84,7 @@ class EngineProcess:
         self._options = options
         self._pauses = pauses
         self._port = _free_port()
-        self._child: Child | None = None
+        self._child: EngineChild | None = None
 
     @property
     def url(self) -> str:
@@ -101,7 +93,7 @@ class EngineProcess:
     @property
     def pid(self) -> int | None:
         """The current engine's process id."""
-        return self._child.process.pid if self._child is not None else None
+        return self._child.pid if self._child is not None else None
 
     async def run(self) -> None:
         """Raises CannotEmbed if the model is missing or the first start fails. After that, a dead engine is restarted."""
@@ -113,20 +105,19 @@ class EngineProcess:
             await self._supervise(weights)
         finally:
             if self._child is not None:
-                await self._child.stop()
+                await self._child.stop(STOP_TIMEOUT)
 
     async def _supervise(self, weights: Weights) -> None:
-        pause = self._pauses.first
+        restarts = Restarts(self._pauses)
         while True:
-            began = time.monotonic()
+            restarts.begin()
             reason = await self._end_of_child()
             self.lost()
-            is_stable = time.monotonic() - began >= self._pauses.stable_after
-            pause = self._pauses.first if is_stable else pause
-            self._report(Loading(self.alias, failures=1 if is_stable else self.loading.failures + 1, reason=reason))
+            pause = restarts.pause()
+            failures = 1 if restarts.was_stable else self.loading.failures + 1
+            self._report(Loading(self.alias, failures=failures, reason=reason))
             log("engine died", level=logging.WARNING, model=self.alias, reason=reason, restarts_in=pause)
             await asyncio.sleep(pause)
-            pause = min(2 * pause, self._pauses.longest)
             # A failed start is a death too: the next round logs it.
             with contextlib.suppress(CannotEmbed):
                 await self._start(weights)
@@ -139,7 +130,7 @@ class EngineProcess:
         reason = ""
         for _ in range(PORT_ATTEMPTS):
             try:
-                self._child = await Child.spawn(self._parameters(weights))
+                self._child = await EngineChild.spawn(self._parameters(weights))
             except OSError as failed:
                 raise CannotEmbed(f"cannot start a process for the model: {failed.strerror or failed}") from None
             if await self._load(self._child, weights.path.stat().st_size):
@@ -153,10 +144,10 @@ class EngineProcess:
             self.moved(self.url)
         raise CannotEmbed(f"the model {weights.path} could not be served: {reason}")
 
-    async def _load(self, child: "Child", size: int) -> bool:
+    async def _load(self, child: "EngineChild", size: int) -> bool:
         """Until the model is loaded. False: the child exited before."""
         log("loading model", model=self.alias, bytes=size)
-        measuring = asyncio.create_task(self._measure(child.process.pid, size))
+        measuring = asyncio.create_task(self._measure(child.pid, size))
         try:
             return await child.ready()
         finally:
@@ -212,21 +203,19 @@ class EngineProcess:
         )
 
 
-class Child:
+class EngineChild(Child):
     """One process of the engine, from its start to its end."""
 
     def __init__(self, process: Process) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
-        self.process = process
+        super().__init__(process)
         self._last_lines: deque[str] = deque(maxlen=LAST_LINES)
-        self._started: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._reading = asyncio.gather(self._read(process.stdout), self._read(process.stderr))
-        self._reading.add_done_callback(lambda _: self._resolve(False))
+        self.follow(self._read(process.stdout), self._read(process.stderr))
 
     @classmethod
-    async def spawn(cls, parameters: Parameters) -> "Child":
-        command = [sys.executable, "-m", "antiphon.engines.embedded.child"]
+    async def spawn(cls, parameters: Parameters) -> "EngineChild":
+        command = python_command("antiphon.engines.embedded.child")
         process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=MAX_LINE_BYTES)
         child = cls(process)
         assert process.stdin is not None
@@ -234,55 +223,17 @@ class Child:
         process.stdin.write(msgspec.json.encode(parameters) + b"\n")
         return child
 
-    async def ready(self) -> bool:
-        """False: the child exited before it was ready."""
-        return await asyncio.shield(self._started)
-
     async def end(self) -> str:
         """Waits for the child to exit, and returns why it did."""
-        code = await self.process.wait()
-        await asyncio.shield(self._reading)
-        return "\n".join(
-            [f"it exited with code {code}" if code >= 0 else f"it was killed by signal {-code}", *self._last_lines]
-        )
-
-    async def stop(self) -> None:
-        if self.process.stdin is not None:
-            self.process.stdin.close()
-        with contextlib.suppress(ProcessLookupError):
-            self.process.terminate()
-        try:
-            async with asyncio.timeout(STOP_TIMEOUT):
-                await self.process.wait()
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                self.process.kill()
-        await self.end()
-
-    def _resolve(self, started: bool) -> None:
-        if not self._started.done():
-            self._started.set_result(started)
+        return "\n".join([await super().end(), *self._last_lines])
 
     async def _read(self, stream: asyncio.StreamReader) -> None:
-        async for line in _lines(stream):
+        async for line in lines_of(stream):
             if line == READY:
-                self._resolve(True)
+                self.mark_ready()
             else:
                 self._last_lines.append(line)
                 log("engine output", level=logging.DEBUG, line=line)
-
-
-async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:
-    while True:
-        try:
-            line = await stream.readline()
-        except ValueError:
-            # The line is longer than the limit: skip it.
-            continue
-        if not line:
-            return
-        if text := line.decode(errors="replace").strip():
-            yield text
 
 
 def _free_port() -> int:

@@ -20,13 +20,16 @@ from antiphon.core.events.deltas import (
 from antiphon.core.knowledge.dialect import Lookup, Template
 from antiphon.core.knowledge.failures import UNPARSED, failure_to_error, http_answer_to_failure
 from antiphon.core.stream.chat_chunks import ChunkReader, cached_tokens_of
+from antiphon.core.stream.engine_protocols import CHAT_COMPLETIONS
 from antiphon.core.stream.frames import FrameReader
 from antiphon.core.stream.thought_start import Start
 from antiphon.engines.bodies import read_document, read_error
 from antiphon.engines.detection import NO_SUCH_ROUTE, follow
 from antiphon.engines.probes.findings import Failed, NoAnswer, Unparsed
 from antiphon.engines.probes.questions import HELLO, LONG_MESSAGE, SHORT_MESSAGE
-from antiphon.engines.upstream import RETRIED, Engine, ours
+from antiphon.engines.replies import ours
+from antiphon.engines.requests import RETRIED
+from antiphon.engines.upstream import Engine
 from antiphon.errors import UNREADABLE, ApiError, ContextLengthExceeded, EngineUnavailable, InvalidRequest, counted
 from antiphon.transport import CLOSE_CONNECTION
 from antiphon.wire.chat import Chunk, DeltaChunk
@@ -38,7 +41,7 @@ TIME_LIMIT = 60.0
 RENDER_TIME_LIMIT = 5.0
 # After so many requests without an answer no more are sent.
 MOST_UNANSWERED = 3
-CHAT = "/v1/chat/completions"
+CHAT = CHAT_COMPLETIONS.path
 DONE = b"[DONE]"
 LONGEST_REASON = 160
 # What an engine answers that is busy, starting, or broken for the moment.

@@ -1,7 +1,6 @@
 """One attempt at a background response, from its claim to its end."""
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -23,6 +22,7 @@ from antiphon.errors import (
     counted,
 )
 from antiphon.gateway.background.journal import Journal, Lost
+from antiphon.gateway.limits.places import Place
 from antiphon.gateway.limits.threads import LARGE_BODY, run_aside
 from antiphon.gateway.runs.gateway import Gateway, ReceivedRequest
 from antiphon.gateway.runs.observers import Arrival
@@ -33,28 +33,6 @@ from antiphon.gateway.state.seal import from_stored_request
 from antiphon.logs import log
 from antiphon.store.records import Job
 from antiphon.wire.responses import CreateResponse, Response
-
-# ---- Places at the engines: so many background responses run at once. One that waits for something else leaves its place ----
-
-
-class WorkerPlace:
-    """Taken from the start. To take it again after leaving it means to queue."""
-
-    def __init__(self, places: asyncio.Semaphore, when_left: Callable[[], None]) -> None:
-        self._places = places
-        self._when_left = when_left
-        self.taken = True
-
-    async def take(self) -> None:
-        await self._places.acquire()
-        self.taken = True
-
-    def leave(self) -> None:
-        if self.taken:
-            self.taken = False
-            self._places.release()
-            self._when_left()
-
 
 # Seconds after which a locked conversation, or an engine that is away, is tried again.
 RETRY_INTERVAL = 0.5
@@ -84,11 +62,12 @@ class Attempt:
         options: BackgroundOptions,
         job: Job,
         worker: str,
-        place: WorkerPlace,
+        place: Place,
         arrival: Arrival,
         read: ReceivedRequest | ApiError,
     ) -> None:
-        """`read`: its request, or why it cannot be read: then it fails at once."""
+        """`place`: among the responses that run at once. It is taken, and left while the response waits for something else.
+        `read`: its request, or why it cannot be read: then it fails at once."""
         self._gateway = gateway
         self._options = options
         self.job = job
@@ -108,7 +87,7 @@ class Attempt:
         self._run: ResponseRun | None = None
         self._waiting: asyncio.Timeout | None = None
         # Among the responses of its owner, as `place` is among those of the workers. Its key may have got a name.
-        self._owner_place = gateway.admission.patient_place(gateway.owners.current(job.record.owner))
+        self._owner_place = gateway.admission.owners.patient_place(gateway.owners.current(job.record.owner))
 
     async def run(self) -> None:
         """To the end of the response, or until the attempt is void."""

@@ -9,11 +9,12 @@ from antiphon.errors import ApiError, EngineUnavailable, StoreUnavailable
 from antiphon.gateway.background.attempts import (
     Attempt,
     BackgroundOptions,
-    WorkerPlace,
     job_to_arrival,
     read_request,
 )
-from antiphon.gateway.runs.gateway import SHUTTING_DOWN, Gateway
+from antiphon.gateway.limits.places import Place, PlaceQueue
+from antiphon.gateway.runs.gateway import Gateway
+from antiphon.gateway.runs.in_flight import SHUTTING_DOWN
 from antiphon.ids import new_id
 from antiphon.logs import log
 from antiphon.store.records import Job
@@ -33,10 +34,11 @@ class Workers:
         self._options = options
         self._name = new_id("worker")
         self._running: dict[asyncio.Task[None], Attempt] = {}
-        self._places = asyncio.Semaphore(options.workers)
+        # Places at the engines: so many background responses run at once. One that waits for something else leaves its own.
+        self._places = PlaceQueue(options.workers, self._wake)
         self._wakeup: Wakeup | None = None
         self._stopped = False
-        # The owners that have had their turn.
+        # The owners that have been served.
         self._served: set[str] = set()
         self._working: asyncio.Task[None] | None = None
 
@@ -48,7 +50,7 @@ class Workers:
         with self._gateway.store.follow_jobs() as wakeup:
             self._wakeup = wakeup
             # A job that was left alone because of its owner may be claimed now.
-            self._gateway.admission.when_freed = wakeup.wake
+            self._gateway.admission.owners.when_freed = wakeup.wake
             while not self._stopped:
                 try:
                     await self._claim()
@@ -89,17 +91,19 @@ class Workers:
 
     async def _claim(self) -> None:
         most = CLAIMED_PER_PLACE * self._options.workers
-        while not self._places.locked() and len(self._running) < most and not self._stopped:
-            await self._places.acquire()
+        now = self._gateway.admission.now
+        while not self._places.is_full and len(self._running) < most and not self._stopped:
+            place = Place(self._places, "", now, patient=True)
+            place.take_at_once()
             job = None
             try:
                 job = await self._ask()
             finally:
                 if job is None:
-                    self._places.release()
+                    self._places.give_back(place, now())
             if job is None:
                 return
-            place, arrival = WorkerPlace(self._places, self._wake), job_to_arrival(job)
+            arrival = job_to_arrival(job)
             read = await read_request(arrival, self._gateway)
             attempt = Attempt(self._gateway, self._options, job, self._name, place, arrival, read)
             task = asyncio.create_task(self._run(attempt))
@@ -110,7 +114,7 @@ class Workers:
         """A job of an owner that may begin a response. Owners take turns, so that nobody's jobs wait until all of another's
         have been run."""
         claim = partial(self._gateway.store.claim, self._name, self._options.lease, self._options.attempts)
-        full = self._gateway.admission.full_owners()
+        full = self._gateway.admission.owners.full_owners()
         job = await claim(self._served | full) if self._served else None
         if job is None:
             self._served.clear()

@@ -38,7 +38,7 @@ class FairQueue(Generic[T]):
         self._running: dict[T, tuple[str, float]] = {}
         # How many places each owner has, where that is limited.
         self._running_of: dict[str, int] = {}
-        # By owner, in the order of their turns: its tickets, and whether each is patient.
+        # By owner, in the order in which they are served: its tickets, and whether each is patient.
         self._waiting: OrderedDict[str, dict[T, bool]] = OrderedDict()
         self._owners: dict[T, str] = {}
         # In the order in which they came back: whose each one is.
@@ -145,7 +145,7 @@ class FairQueue(Generic[T]):
         return next(((ticket, owner) for ticket, owner in self._returning.items() if self._may_run(owner)), None)
 
     def _next_waiting(self) -> tuple[T, str] | None:
-        """Of the owner whose turn it is. The next turn is that of another."""
+        """Of the owner that is served next. After it comes another."""
         owner = next(filter(self._may_run, self._waiting), None)
         if owner is None:
             return None

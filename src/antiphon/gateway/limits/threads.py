@@ -1,4 +1,5 @@
-"""Large pieces of an engine's answer, which would keep the event loop from everything else: they are read in a thread."""
+"""Work that would keep the event loop from everything else, and is done in a thread: large pieces of an engine's answer, large
+requests, and the calls of an exchange that has much to convert."""
 
 import asyncio
 import traceback
@@ -10,7 +11,9 @@ from typing import Any, TypeVar
 
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.events.plain_deltas import AnyEvent
+from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.prompt.documents import outcome_size
+from antiphon.errors import ApiError
 
 # More bytes than that are not read at once on the event loop. The slowest texts, which are full of what looks like a call,
 # take a few hundredths of a second for them.
@@ -40,7 +43,7 @@ class Backlog:
 
 # ---- large requests --------------------------------------------------------------------------------------------------
 # Their reading and conversion would keep the event loop from everything else, so a thread does it.
-# Threads share the interpreter, so this makes nothing faster. But the loop gets its turn every 5 ms, whatever the size of the
+# Threads share the interpreter, so this makes nothing faster. But the loop goes on every 5 ms, whatever the size of the
 # request. What takes less than that, which is nearly all, is done in place: the loop would wait as long for a thread.
 
 T = TypeVar("T")
@@ -92,3 +95,38 @@ async def freed_aside(items: list[Any], *, large: bool) -> AsyncIterator[None]:
         await run_aside(items.clear, large=large)
         raise
     await run_aside(items.clear, large=large)
+
+
+# ---- An exchange that a thread may be using --------------------------------------------------------------------------
+
+
+class ExchangeCalls:
+    """The calls of an exchange. One that may take long is made in a thread: until it returns, nobody else may call the
+    exchange, and an abort waits."""
+
+    __slots__ = ("_exchange", "aborted", "in_thread", "is_large", "late_abort")
+
+    def __init__(self, exchange: Exchange, *, is_large: bool) -> None:
+        self._exchange = exchange
+        # What takes as long as its items are many is done in a thread.
+        self.is_large = is_large
+        # The exchange is in use there.
+        self.in_thread = False
+        # With which the response was aborted, and an abort that waits until the exchange may be called again.
+        self.aborted: ApiError | None = None
+        self.late_abort: ApiError | None = None
+
+    async def make(self, call: Callable[[], list[AnyEvent]], *, in_thread: bool) -> list[AnyEvent]:
+        self.in_thread = in_thread
+        try:
+            return await run_aside(call, large=in_thread)
+        finally:
+            self.in_thread = False
+
+    def join_pieces(self) -> None:
+        if not self.in_thread:
+            self._exchange.join_pieces()
+
+    def heartbeat(self) -> list[AnyEvent]:
+        """None while a thread uses the exchange."""
+        return [] if self.in_thread else self._exchange.heartbeat()

@@ -1,19 +1,63 @@
 """The engine's body: its bytes go to the exchange, and the events to the client, without a task that wakes for each piece."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from antiphon.core.checks.work import CheckOutcome, CheckWork
+from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.items.answer_reader import AnswerReader
-from antiphon.engines.upstream import Reply
+from antiphon.engines.replies import Reply
 from antiphon.errors import ApiError
-from antiphon.gateway.limits.threads import LARGE_PIECE, Backlog
-from antiphon.gateway.runs.checks import AnswerChecks
-from antiphon.gateway.runs.exchange_calls import ExchangeCalls
-from antiphon.gateway.runs.observers import RunObservers
+from antiphon.gateway.limits.threads import LARGE_PIECE, Backlog, ExchangeCalls
 from antiphon.gateway.runs.outbox import Outbox
-from antiphon.gateway.runs.watch import EngineWatch
-from antiphon.transport.write_batch import WriteBatch
+
+# ---- The checks of one response, before its engine is asked and while that answers -----------------------------------
+
+
+class AnswerChecks:
+    """An answer is checked while the engine sends more of it, which waits in the exchange."""
+
+    __slots__ = ("_exchange", "_outbox", "outcome_of", "running")
+
+    def __init__(self, exchange: Exchange, outbox: Outbox, outcome_of: Callable[[CheckWork], Awaitable[CheckOutcome]]) -> None:
+        self._exchange = exchange
+        self._outbox = outbox
+        self.outcome_of = outcome_of
+        # An answer is checked. The outcome is reported to the exchange at any time.
+        self.running: asyncio.Task[None] | None = None
+
+    def start(self, read: asyncio.Future[None]) -> None:
+        """`read`: gets its result when the exchange wants no more of the engine's body."""
+        self.running = self.running or asyncio.create_task(self._run(read))
+
+    async def wait(self) -> None:
+        """Until none runs. What went wrong is raised by others."""
+        if self.running is not None:
+            await asyncio.wait({self.running})
+
+    def cancel(self) -> None:
+        if self.running is not None:
+            self.running.cancel()
+
+    async def _run(self, read: asyncio.Future[None]) -> None:
+        exchange, outbox = self._exchange, self._outbox
+        try:
+            while (work := exchange.check) is not None:
+                outcome = await self.outcome_of(work)
+                outbox.add(exchange.checked(outcome))
+                outbox.flush()
+            if not exchange.reading and not read.done():
+                read.set_result(None)
+        except Exception as bug:
+            if read.done():
+                raise
+            read.set_exception(bug)
+        finally:
+            self.running = None
+
+
+# ---- The body --------------------------------------------------------------------------------------------------------
 
 
 class BodyReader:
@@ -22,33 +66,19 @@ class BodyReader:
     __slots__ = (
         "_answer",
         "_answer_ended",
-        "_batch",
         "_calls",
         "_checks",
-        "_flow",
         "_given_up",
-        "_is_observed",
         "_is_open",
-        "_observers",
         "_outbox",
         "_read",
         "_reader",
         "_reading_aside",
         "_reply",
-        "_watch",
         "reads",
     )
 
-    def __init__(
-        self,
-        answer: AnswerReader,
-        calls: ExchangeCalls,
-        checks: AnswerChecks,
-        outbox: Outbox,
-        observers: RunObservers,
-        watch: EngineWatch,
-        batch: WriteBatch,
-    ) -> None:
+    def __init__(self, answer: AnswerReader, calls: ExchangeCalls, checks: AnswerChecks, outbox: Outbox) -> None:
         answer.read_at_once(LARGE_PIECE)
         self._reader = answer
         # A backlog, while a thread reads.
@@ -56,12 +86,6 @@ class BodyReader:
         self._calls = calls
         self._checks = checks
         self._outbox = outbox
-        self._flow = outbox.flow
-        self._observers = observers
-        # None is added later. Asked once: every piece would have to visit the observers.
-        self._is_observed = bool(observers.receivers)
-        self._watch = watch
-        self._batch = batch
         self._reply: Reply | None = None
         # More is wanted. It says what the future says, and is at hand.
         self._is_open = True
@@ -78,12 +102,11 @@ class BodyReader:
         self._reply = reply
         read = self._read = asyncio.get_running_loop().create_future()
         self._is_open = True
-        self._watch.begin_answer(self.reads)
         self._answer_ended = False
         error: ApiError | None = None
         reply.push(self)
         # Not before: what has arrived is taken without a pause.
-        self._flow.begin(reply)
+        self._outbox.flow.begin(reply)
         try:
             await read
         except ApiError as broken:
@@ -102,20 +125,19 @@ class BodyReader:
         if not self._is_open:
             return
         self.reads += 1
-        if self._is_observed:
-            observers = self._observers
-            for show in observers.receivers:
+        answer, outbox = self._answer, self._outbox
+        if outbox.receivers:
+            for show in outbox.receivers:
                 try:
                     show(data)
                 except Exception as bug:
-                    observers.failed(show, bug)
-        answer, outbox = self._answer, self._outbox
+                    outbox.observers.failed(show, bug)
         try:
             continuation = answer.continuation
             if continuation is not None and (event := continuation.take(data)) is not None:
                 # What most pieces are: a delta, and nothing else has changed.
                 outbox.unsent.append(event)
-                batch = self._batch
+                batch = outbox.batch
                 if not batch.writers:
                     batch.begin()
                 batch.writers.append(outbox)
@@ -127,7 +149,7 @@ class BodyReader:
             return
         outbox.unsent = outbox.unsent + events if outbox.unsent else events
         if not answer.needs_caller:
-            self._batch.add(outbox)
+            outbox.batch.add(outbox)
         else:
             self._attend_to(answer)
 
@@ -153,7 +175,7 @@ class BodyReader:
         if not answer.reading:
             self._stop()
             return
-        self._batch.add(self._outbox)
+        self._outbox.batch.add(self._outbox)
         if answer.is_behind:
             # At once: more may come before the task begins.
             backlog = self._answer = Backlog()
@@ -164,7 +186,7 @@ class BodyReader:
     async def _read_aside(self, backlog: Backlog) -> None:
         """Reads a large piece in a thread, after the check that runs. What comes meanwhile waits for that."""
         answer = self._reader
-        self._flow.pause()
+        self._outbox.flow.pause()
         try:
             # A check that runs reports its outcome on the event loop. None begins while this reads.
             await self._checks.wait()
@@ -178,8 +200,8 @@ class BodyReader:
             self._stop(bug)
         finally:
             self._answer, self._reading_aside = answer, None
-            self._flow.resume()
-        self._batch.add(self._outbox)
+            self._outbox.flow.resume()
+        self._outbox.batch.add(self._outbox)
         if answer.needs_caller and not self._given_up:
             self._attend_to(answer)
 
@@ -205,7 +227,7 @@ class BodyReader:
         reply, self._reply = self._reply, None
         if reply is None:
             return None
-        self._flow.end()
+        self._outbox.flow.end()
         if not self._answer_ended:
             reply.close()
             return None

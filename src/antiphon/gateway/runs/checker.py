@@ -10,7 +10,6 @@ import contextlib
 import logging
 import math
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -18,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
 
+from antiphon.child_processes.child import python_command
 from antiphon.core.checks.work import CheckOutcome, CheckWork
 from antiphon.errors import RateLimited
 from antiphon.gateway.limits.fair_queue import FairQueue, QueueFull
@@ -43,7 +43,7 @@ UNFINISHED = CheckOutcome(unfinished=True)
 
 
 class PendingCheck:
-    """A check that waits for its turn, or runs. Its outcome is None if it did not come to an end."""
+    """A check that waits, or runs. Its outcome is None if it did not come to an end."""
 
     def __init__(self, message: bytes) -> None:
         self.message = message
@@ -95,7 +95,7 @@ class Checker:
             log("check_unfinished", level=logging.WARNING, kind=type(work).__name__, reason=why)
         return outcome or UNFINISHED
 
-    # ---- whose turn it is --------------------------------------------------------------------------------------------
+    # ---- who is served next ------------------------------------------------------------------------------------------
 
     def _enter(self, check: PendingCheck, owner: str, *, patient: bool) -> None:
         with self._lock:
@@ -201,7 +201,7 @@ class CheckProcess:
     def __init__(self, deadline: float) -> None:
         self._deadline = deadline
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "antiphon.gateway.runs.check_process", str(deadline)],
+            python_command("antiphon.gateway.runs.check_process", str(deadline)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             # An interrupt at the terminal is meant for the gateway.

@@ -1,10 +1,10 @@
 """Requests become runs: the one place that brings engines, the store and the core together."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -22,27 +22,29 @@ from antiphon.core.protocols.responses.read import unknown_notices
 from antiphon.core.recording.recording import Recording
 from antiphon.core.toolbox.tools import Tool
 from antiphon.engines.affinity import affinity_key
-from antiphon.engines.pool import Pool
-from antiphon.engines.upstream import Engine
+from antiphon.engines.pool import Choice, Pool
 from antiphon.errors import ApiError, EngineUnavailable, InvalidRequest
-from antiphon.gateway.limits.admission import Admission, OwnerPlace
+from antiphon.gateway.limits.admission import Admission
+from antiphon.gateway.limits.places import Place
 from antiphon.gateway.limits.threads import (
     LARGE_BODY,
     LARGE_HISTORY,
     is_large,
     run_aside,
 )
-from antiphon.gateway.runs.equipment import Equipment
+from antiphon.gateway.runs.in_flight import Running, RunsInFlight
 from antiphon.gateway.runs.observers import (
     Arrival,
     MakeObserver,
+    ObserverMakers,
     make_observers,
     tell,
 )
 from antiphon.gateway.runs.run import ResponseRun
+from antiphon.gateway.runs.steps import Equipment
 from antiphon.gateway.runs.timers import in_time
-from antiphon.gateway.runs.tool_calls import form_of
-from antiphon.gateway.state.owners import Owners
+from antiphon.gateway.runs.tool_calls import ToolForm, form_of
+from antiphon.gateway.state.owners import OwnerEnvironments, Owners
 from antiphon.gateway.state.recent_histories import RecentHistories
 from antiphon.gateway.state.recorder import ResponseRecorder
 from antiphon.gateway.state.seal import to_stored_request
@@ -81,8 +83,6 @@ class ReceivedRequest(NamedTuple):
 
 T = TypeVar("T")
 
-SHUTTING_DOWN = "The gateway is shutting down."
-
 
 def no_tools(owner: str, models: Collection[str | None]) -> Sequence[Tool]:
     return ()
@@ -94,6 +94,21 @@ class Enqueued(NamedTuple):
     record: Record
     streams: bool
     notices: list[str]
+
+
+class Prepared(NamedTuple):
+    """What an exchange is made of."""
+
+    read: ReceivedRequest
+    recorder: ResponseRecorder
+    history: Sequence[dict[str, Any]]
+    # The model that the request names, and what is chosen for it.
+    named: str | None
+    chosen: Choice
+    form: ToolForm
+    recording: Recording | None
+    large: bool
+    compact: bool
 
 
 class Gateway:
@@ -119,22 +134,16 @@ class Gateway:
         self.store = store
         self.environment = environment
         self.owners = owners
-        self._make_sealer = make_sealer
-        # By owner, of which there are as many as keys: what it was made of, and the environment.
-        self._environments: dict[str, tuple[Environment, Mapping[str, str], Environment]] = {}
+        self._environments = OwnerEnvironments(owners, make_sealer)
         self.equipment = equipment
         self.admission = admission
-        pool.is_full, pool.loads.in_flight = admission.is_full, admission.in_flight
+        pool.is_full, pool.loads.in_flight = admission.engines.is_full, admission.engines.in_flight
         self.retention = retention
         self._unstored_retention = unstored_retention
-        self._observers = observers
-        self._may_record = may_record
+        self._observers = ObserverMakers(observers, may_record)
         # Tools that the operator adds to the requests of an owner for a model, by any of its names.
         self.attached: Callable[[str, Collection[str | None]], Sequence[Tool]] = no_tools
-        self._running: set[ResponseRun] = set()
-        self._closing: set[asyncio.Task[None]] = set()
-        # Made by who waits until nothing runs: mostly nobody does.
-        self._idle: asyncio.Event | None = None
+        self.in_flight = RunsInFlight()
 
     @property
     def heartbeat(self) -> float:
@@ -145,15 +154,10 @@ class Gateway:
         return in_time(self.equipment.timeouts.total, began)
 
     def sealer_of(self, owner: str) -> Sealer:
-        return self._make_sealer(owner, self.owners.earlier(owner))
+        return self._environments.sealer_of(owner)
 
     def environment_of(self, owner: str) -> Environment:
-        """Made anew only if the settings have changed, or the names of owners: every request needs it."""
-        known, moves = self._environments.get(owner), self.owners.moves
-        if known is None or known[0] is not self.environment or known[1] is not moves:
-            made = self.environment.changed(sealer=self.sealer_of(owner))
-            known = self._environments[owner] = self.environment, moves, made
-        return known[2]
+        return self._environments.make(self.environment, owner)
 
     # ---- from a request to a run -------------------------------------------------------------------------------------
 
@@ -163,7 +167,7 @@ class Gateway:
         """Counts a request, and reads it: once, for all that is decided about it. `model`: of a request that names none.
         `is_counted`: another process has counted it."""
         try:
-            if not is_counted and (counting := self.admission.count(arrival.owner)) is not None:
+            if not is_counted and (counting := self.admission.owners.count(arrival.owner)) is not None:
                 await counting
             return await self.read(arrival, protocol, model)
         except ApiError as error:
@@ -186,10 +190,10 @@ class Gateway:
         """Takes a place among the responses of the owner, which the run leaves at its end, and prepares the run; no engine has
         been asked yet."""
         request, arrival = received.request, received.arrival
-        place: OwnerPlace | None = None
+        place: Place | None = None
         try:
-            entering = self.admission.enter(self.owners.current(arrival.owner))
-            place = entering if isinstance(entering, OwnerPlace) else await entering
+            entering = self.admission.owners.enter(self.owners.current(arrival.owner))
+            place = entering if isinstance(entering, Place) else await entering
             if compact:
                 if request.model is None:
                     raise InvalidRequest("`model` is required.", param="model", code="missing_required_parameter")
@@ -208,7 +212,7 @@ class Gateway:
 
     def show_refusal(self, arrival: Arrival, error: ApiError) -> None:
         """Observers see a request when its response is about to run; this one is not going to."""
-        tell(make_observers(self._observers, arrival), "dropped", error)
+        tell(make_observers(self._observers.makers, arrival), "dropped", error)
 
     async def read(self, arrival: Arrival, protocol: ClientProtocol = RESPONSES, model: str | None = None) -> ReceivedRequest:
         body, limits = arrival.body, self.environment.limits
@@ -225,7 +229,7 @@ class Gateway:
         return ReceivedRequest(request, unknown, arrival, is_as_sent)
 
     async def aside(self, work: Callable[[], T], owner: str, *, large: bool, patient: bool = False) -> T:
-        """Work on a request. Owners take turns with large ones: they need no place among an owner's responses for it."""
+        """Work on a request. Owners get places for large ones in turn: they need no place among an owner's responses for it."""
         if not large:
             return work()
         async with self.admission.reading(self.owners.current(owner), patient=patient):
@@ -243,47 +247,26 @@ class Gateway:
         )
 
     async def prepare(self, read: ReceivedRequest, recorder: ResponseRecorder, *, compact: bool = False) -> ResponseRun:
-        request = read.request
-        given, named = request.input, request.model
+        request, given, named = read.request, read.request.input, read.request.model
         history = await recorder.read(request_to_items(request), large_body=read.has_large_body)
         large = read.is_large(history)
         arrival, recording = read.arrival, None
-        if self._may_record is not None and self._may_record():
+        may_record = self._observers.may_record
+        if may_record is not None and may_record():
             # Items that stood for stored ones may have been replaced.
             recording = self._make_recording(read, is_as_sent=read.is_as_sent and request.input is given)
-        elif self._may_record is not None:
+        elif may_record is not None:
             arrival = arrival._replace(is_recorded=False)
-        owner, patient, tools = recorder.owner, bool(request.background), self.equipment.tools
-        seat = self.admission.seat(owner, patient=patient)
+        owner = recorder.owner
+        seat = self.admission.engines.seat(owner, patient=bool(request.background))
         try:
             key = affinity_key(request, history, owner)
             chosen = await self.pool.choose(named, key)
             seat.intend(chosen.engines[0])
             form = form_of(chosen.engines, chosen.model, request, history, owner)
-            # A summary is made without tools.
-            own_tools = () if compact else request.tools or ()
-            containers = await tool_containers(tools, request, history, recorder.owner) if own_tools else {}
-            # Its key may have got a name meanwhile.
-            owner = recorder.owner
-            make_exchange = partial(
-                Exchange if recording is None else recording.make_exchange,
-                _answered_by(chosen.model, request),
-                [engine.knowledge for engine in chosen.engines],
-                self.environment_of(owner),
-                history=history,
-                compact=compact,
-                response_id=recorder.response_id,
-                created_at=recorder.created_at,
-                notices=[*(read.notices if read.unknown else ()), *chosen.notices, *recorder.notices],
-                attached=() if compact else self.attached(owner, (named, chosen.model)),
-                containers=containers,
-                files=container_files(tools, containers, owner) if containers else {},
-                in_words=form.in_words,
-            )
-            exchange = await self.aside(make_exchange, owner, large=True, patient=patient) if large else make_exchange()
-            if own_tools:
-                await check_tools(request, tools, recorder.owner)
-            observers = make_observers(self._observers, arrival)
+            prepared = Prepared(read, recorder, history, named, chosen, form, recording, large, compact)
+            exchange = await self._make_exchange(prepared)
+            observers = make_observers(self._observers.makers, arrival)
             if recording is not None:
                 tell(observers, "recorded", recording)
             return ResponseRun(
@@ -302,6 +285,37 @@ class Gateway:
             seat.leave()
             await recorder.unlock()
             raise
+
+    async def _make_exchange(self, prepared: "Prepared") -> Exchange:
+        read, recorder, history, named, chosen, form, recording, large, compact = prepared
+        request, tools = read.request, self.equipment.tools
+        # A summary is made without tools.
+        own_tools = () if compact else request.tools or ()
+        containers = await tool_containers(tools, request, history, recorder.owner) if own_tools else {}
+        # Its key may have got a name meanwhile.
+        owner = recorder.owner
+        make_exchange = partial(
+            Exchange if recording is None else recording.make_exchange,
+            _answered_by(chosen.model, request),
+            [engine.knowledge for engine in chosen.engines],
+            self._environments.make(self.environment, owner),
+            history=history,
+            compact=compact,
+            response_id=recorder.response_id,
+            created_at=recorder.created_at,
+            notices=[*(read.notices if read.unknown else ()), *chosen.notices, *recorder.notices],
+            attached=() if compact else self.attached(owner, (named, chosen.model)),
+            containers=containers,
+            files=container_files(tools, containers, owner) if containers else {},
+            in_words=form.in_words,
+        )
+        if large:
+            exchange = await self.aside(make_exchange, owner, large=True, patient=bool(request.background))
+        else:
+            exchange = make_exchange()
+        if own_tools:
+            await check_tools(request, tools, recorder.owner)
+        return exchange
 
     def _make_recording(self, read: ReceivedRequest, *, is_as_sent: bool) -> Recording:
         now = asyncio.get_running_loop().time
@@ -351,53 +365,9 @@ class Gateway:
         if exchange.error is not None:
             raise exchange.error
 
-    # ---- runs --------------------------------------------------------------------------------------------------------
-
-    def running(self, run: ResponseRun) -> "Running":
+    def running(self, run: ResponseRun) -> Running:
         """Delays the shutdown while the response runs, and leaves nothing of it behind."""
-        return Running(self, run)
-
-    def started(self, run: ResponseRun) -> None:
-        self._running.add(run)
-        run.recorder.keep_lock()
-
-    def ended(self, run: ResponseRun) -> None:
-        self._running.discard(run)
-        if self._idle is not None and not self._running:
-            self._idle.set()
-        run.leave_places()
-        if (closing := run.close()) is not None:
-            # In a task of its own: a client that closes right after its last event cancels what is awaited here.
-            task = asyncio.create_task(closing)
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
-
-    @property
-    def runs(self) -> list[ResponseRun]:
-        """The responses that run now."""
-        return list(self._running)
-
-    @property
-    def responses_running(self) -> int:
-        return len(self._running)
-
-    def is_busy(self, engine: Engine) -> bool:
-        return any(run.engine is engine for run in self._running)
-
-    async def drain(self, within: float) -> None:
-        """Lets runs finish for so many seconds, and ends the others with a proper terminal event."""
-        if self._running:
-            if self._idle is None or self._idle.is_set():
-                self._idle = asyncio.Event()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(within):
-                    await self._idle.wait()
-        for run in self._running:
-            # Another gateway may take a background response over.
-            if not run.in_background:
-                run.abort(EngineUnavailable(SHUTTING_DOWN, retry_after=1))
-        if self._closing:
-            await asyncio.wait(self._closing)
+        return Running(self.in_flight, run)
 
 
 def _to_queued(read: ReceivedRequest, sealer: Sealer) -> bytes:
@@ -412,22 +382,3 @@ def _answered_by(model: str | None, request: CreateResponse) -> CreateResponse:
         return structs.replace(request, model=model)
     request.model = model
     return request
-
-
-class Running:
-    """`async with` it while the response runs. A class, because a generator takes four times as long."""
-
-    __slots__ = ("_gateway", "_run")
-
-    def __init__(self, gateway: Gateway, run: ResponseRun) -> None:
-        self._gateway = gateway
-        self._run = run
-
-    async def __aenter__(self) -> None:
-        self._gateway.started(self._run)
-
-    async def __aexit__(self, *_: object) -> None:
-        try:
-            await self._run.recorder.unlock()
-        finally:
-            self._gateway.ended(self._run)

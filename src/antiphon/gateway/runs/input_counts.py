@@ -9,7 +9,7 @@ from antiphon.engines.affinity import affinity_key
 from antiphon.engines.token_counts import count_by_template
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineError
-from antiphon.gateway.limits.admission import Seat
+from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.runs.gateway import Gateway, ReceivedRequest
 from antiphon.gateway.runs.observers import Arrival
 from antiphon.gateway.runs.outbox import NoSink
@@ -35,7 +35,7 @@ async def count_input(gateway: Gateway, arrival: Arrival, model: str | None = No
         return await _count_input(gateway, await gateway.read(arrival, model=model), seat)
 
 
-async def _count_input(gateway: Gateway, read: ReceivedRequest, seat: Seat) -> TokenCount:
+async def _count_input(gateway: Gateway, read: ReceivedRequest, seat: EngineSeat) -> TokenCount:
     owner = read.arrival.owner
     request, named = read.request, read.request.model
     recorder = gateway.recorder_of(request, owner)
@@ -68,7 +68,7 @@ async def _count_input(gateway: Gateway, read: ReceivedRequest, seat: Seat) -> T
     return TokenCount(counted, [method, *read.notices, *notices, *recorder.notices, *unlisted])
 
 
-async def _count_by_asking(gateway: Gateway, exchange: Exchange, engine: Engine, seat: Seat) -> tuple[int, str]:
+async def _count_by_asking(gateway: Gateway, exchange: Exchange, engine: Engine, seat: EngineSeat) -> tuple[int, str]:
     run = ResponseRun(exchange, [engine], NoRecorder(), gateway.equipment, seat)
     async with gateway.running(run):
         await run.connect()

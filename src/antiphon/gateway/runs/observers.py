@@ -293,6 +293,13 @@ class EngineOnly(Observer):
 MakeObserver = Callable[[Arrival], Observer | None]
 
 
+class ObserverMakers(NamedTuple):
+    """`may_record`: asked before each exchange whether observers get its inputs; None: they never do."""
+
+    makers: Sequence[MakeObserver]
+    may_record: Callable[[], bool] | None
+
+
 def make_observers(makers: Sequence[MakeObserver], arrival: Arrival) -> list[Observer]:
     made = []
     for make in makers:

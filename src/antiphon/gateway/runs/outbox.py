@@ -1,4 +1,4 @@
-"""The events of a run on their way to its client."""
+"""The client's side of a run: its events on their way, and what pauses the engine meanwhile."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,9 +7,10 @@ from typing import Protocol
 from antiphon.core.events.encode import Encoder, MessageEncoder, to_json
 from antiphon.core.events.lifecycle import Heartbeat
 from antiphon.core.events.plain_deltas import AnyEvent, DeltaTemplate, PlainDelta
-from antiphon.engines.upstream import Reply
-from antiphon.gateway.runs.exchange_calls import ExchangeCalls
+from antiphon.engines.replies import Reply
+from antiphon.gateway.limits.threads import ExchangeCalls
 from antiphon.gateway.runs.observers import RunObservers
+from antiphon.transport.write_batch import WriteBatch
 
 # ---- Whether the engine may send: not while its client has to read, and not while a thread has to. Each of them pauses it ----
 
@@ -124,19 +125,31 @@ class EncodedSink:
 
 
 class Outbox:
-    """`add()` events, and `flush()` them. A client that does not keep up pauses the engine."""
+    """`begin()` with a sink, `add()` events, and `flush()` them. A client that does not keep up pauses the engine."""
 
-    __slots__ = ("_calls", "_is_observed", "_observers", "_resuming", "flow", "sink", "unsent")
+    __slots__ = ("_calls", "_is_observed", "_resuming", "batch", "begun", "flow", "observers", "receivers", "sink", "unsent")
 
-    def __init__(self, observers: RunObservers, calls: ExchangeCalls, flow: EngineFlow) -> None:
+    def __init__(self, observers: RunObservers, calls: ExchangeCalls, batch: WriteBatch) -> None:
+        """`batch`: of all that is written at about the same time."""
         self.sink: Sink = NoSink()
         self.unsent: list[AnyEvent] = []
-        self._observers = observers
+        # The first events have been written.
+        self.begun = False
+        self.observers = observers
+        # Their list, at hand: every piece of the engine's body looks at it.
+        self.receivers = observers.receivers
         # Most runs have nobody who looks after the first of the output; then the observers need not be visited.
         self._is_observed = True
         self._calls = calls
-        self.flow = flow
+        self.batch = batch
+        self.flow = EngineFlow()
         self._resuming: asyncio.Task[None] | None = None
+
+    def begin(self, sink: Sink, events: list[AnyEvent]) -> None:
+        self.sink = sink
+        self.begun = True
+        self.unsent += events
+        self.flush()
 
     def add(self, events: list[AnyEvent]) -> None:
         self.unsent += events
@@ -152,16 +165,25 @@ class Outbox:
             return
         self.unsent = []
         if self._is_observed:
-            self._observers.see(events)
-            self._is_observed = self._observers.look
+            self.observers.see(events)
+            self._is_observed = self.observers.look
         if self.sink.write(events) and self._resuming is None:
             self.flow.pause()
             self._resuming = asyncio.create_task(self._resume())
 
     def write_last(self, events: Sequence[AnyEvent]) -> bool:
         """The terminal event is among them. True: the client has not read as much as was written."""
-        self._observers.see(events)
+        self.observers.see(events)
         return self.sink.write(events, last=True)
+
+    async def drain(self, until: float | None, response_id: str) -> None:
+        """A client that does not read gets no more time than others. Raises ConnectionResetError: it has to be left.
+        `until`: by the loop's clock."""
+        try:
+            async with asyncio.timeout_at(until):
+                await self.sink.drain()
+        except TimeoutError:
+            raise ConnectionResetError(f"The client did not read the end of {response_id}.") from None
 
     async def _resume(self) -> None:
         await self.sink.drain()

@@ -67,12 +67,12 @@ def engines_status(gateway: Gateway) -> list[dict[str, Any]]:
 
 def running_status(gateway: Gateway, owner: str | None) -> list[dict[str, Any]]:
     """The responses in flight, the oldest first: of this owner, or of all if it is None."""
-    runs = [run for run in gateway.runs if owner is None or run.owner == owner]
+    runs = [run for run in gateway.in_flight.runs if owner is None or run.owner == owner]
     return [_run(run) for run in sorted(runs, key=lambda run: run.arrived)]
 
 
 def _engine(gateway: Gateway, engine: Engine) -> dict[str, Any]:
-    queue = gateway.admission.engine_queue(engine)
+    queue = gateway.admission.engines.queue(engine)
     named = [Model(id=name, created=0, owned_by="engine") for name in gateway.pool.names.models]
     models = engine.models or (named if engine.knowledge.takes_any_model else ())
     return {
@@ -85,7 +85,7 @@ def _engine(gateway: Gateway, engine: Engine) -> dict[str, Any]:
         # It is ready, but does not answer when it is asked how it is.
         "unhealthy": engine.unhealthy if engine.ready else None,
         "running": queue.running,
-        "waiting": gateway.admission.waiting(engine),
+        "waiting": gateway.admission.engines.waiting(engine),
         "limit": queue.places,
         "reported": _report(gateway.pool.loads.report_of(engine)),
         # It lists none, and serves any that a request names.

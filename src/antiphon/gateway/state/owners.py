@@ -7,9 +7,11 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
+from antiphon.core.exchange.environment import Environment
 from antiphon.errors import StoreUnavailable
 from antiphon.ids import hash_of_key
 from antiphon.logs import log
+from antiphon.sealing import Sealer
 from antiphon.store.protocol import Store
 
 # Seconds between two looks for what gateways with older settings have stored meanwhile.
@@ -161,3 +163,24 @@ class Keyring:
         # Every key is compared, and each in constant time.
         found = [owner for hash, owner in self._owners if hmac.compare_digest(given, hash)]
         return found[0] if found else None
+
+
+class OwnerEnvironments:
+    """What an exchange gets from its caller, with the sealer of its owner."""
+
+    def __init__(self, owners: Owners, make_sealer: Callable[[str, Sequence[str]], Sealer]) -> None:
+        self._owners = owners
+        self._make_sealer = make_sealer
+        # By owner, of which there are as many as keys: what it was made of, and the environment.
+        self._made: dict[str, tuple[Environment, Mapping[str, str], Environment]] = {}
+
+    def sealer_of(self, owner: str) -> Sealer:
+        return self._make_sealer(owner, self._owners.earlier(owner))
+
+    def make(self, common: Environment, owner: str) -> Environment:
+        """Made anew only if the settings have changed, or the names of owners: every request needs it."""
+        known, moves = self._made.get(owner), self._owners.moves
+        if known is None or known[0] is not common or known[1] is not moves:
+            made = common.changed(sealer=self.sealer_of(owner))
+            known = self._made[owner] = common, moves, made
+        return known[2]

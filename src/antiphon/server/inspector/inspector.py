@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from antiphon.gateway.limits.view_turns import ViewTurns
+from antiphon.gateway.limits.view_places import ViewPlaces
 from antiphon.server.inspector.files import PageFile
 from antiphon.server.inspector.recordings import RecordedRequest, Recordings
 from antiphon.server.inspector.rows import Row
@@ -53,10 +53,10 @@ class Inspection(Struct, frozen=True):
     # It shows nothing while no key is set: other machines can reach it.
     needs_key: bool
     # For requests that are opened: the whole answer is in memory until it is sent.
-    opening: ViewTurns
+    opening: ViewPlaces
     # For the lists of what is stored. One at a time of each owner, and few in all: a search reads much, with the connections of
     # the store that all requests need.
-    listing: ViewTurns
+    listing: ViewPlaces
     description: GatewayDescription
     # Of this process, in seconds since 1970.
     process_started: float

@@ -35,8 +35,8 @@ def engine_states(gateway: Gateway) -> tuple[EngineState, ...]:
 
 
 def _state(engine: Engine, gateway: Gateway) -> EngineState:
-    queue = gateway.admission.engine_queue(engine)
-    version, waiting = engine.version or "", gateway.admission.waiting(engine)
+    queue = gateway.admission.engines.queue(engine)
+    version, waiting = engine.version or "", gateway.admission.engines.waiting(engine)
     report = gateway.pool.loads.report_of(engine)
     own = (report.running, report.waiting, report.cache_usage) if report is not None else (None, None, None)
     return EngineState(engine.root, engine.dialect.name, version, engine.up, queue.running, waiting, *own)

@@ -14,7 +14,7 @@ from antiphon.core.events.encode import to_frame
 from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.core.recording.file import recording_to_file
 from antiphon.errors import Forbidden, NotFound, Unauthorized
-from antiphon.gateway.limits.view_turns import run_in_view_thread
+from antiphon.gateway.limits.view_places import run_in_view_thread
 from antiphon.gateway.state.owners import shown_owner
 from antiphon.ids import ADMIN
 from antiphon.server.answers import to_json
@@ -149,10 +149,10 @@ def of_any_worker(handler: Handler) -> Handler:
 @of_any_worker
 async def one(request: web.Request) -> web.StreamResponse:
     inspector = request.app[APP].inspection.inspector
-    async with request.app[APP].inspection.opening.turn(request[OWNER]) as turn:
+    async with request.app[APP].inspection.opening.entered(request[OWNER]) as view:
         opened, previous = inspector.open(_find(request), _opens_seals(request))
         work = partial(_encoded_view, opened, previous, bodies=inspector.shows_bodies)
-        body = await turn.run(run_in_view_thread(work))
+        body = await view.run(run_in_view_thread(work))
         return await _sent(request, web.Response(body=body, content_type="application/json"))
 
 
@@ -163,14 +163,14 @@ def _encoded_view(opened: Opened, previous: Opened | None, *, bodies: bool) -> b
 @of_any_worker
 async def recording(request: web.Request) -> web.StreamResponse:
     inspector = request.app[APP].inspection.inspector
-    async with request.app[APP].inspection.opening.turn(request[OWNER]) as turn:
+    async with request.app[APP].inspection.opening.entered(request[OWNER]) as view:
         found = _find(request)
         if not inspector.shows_bodies:
             raise Forbidden(HIDDEN, code="bodies_hidden")
         opened, _ = inspector.open(found, _opens_seals(request))
         if opened.why_not is not None:
             raise NotFound(opened.why_not)
-        file = await turn.run(run_in_view_thread(partial(recording_to_file, opened.recording, inspector.version)))
+        file = await view.run(run_in_view_thread(partial(recording_to_file, opened.recording, inspector.version)))
         headers = {"Content-Disposition": f'attachment; filename="antiphon-{opened.row.number}.json"'}
         return await _sent(request, web.Response(body=file, content_type="application/json", headers=headers))
 

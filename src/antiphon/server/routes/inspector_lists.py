@@ -123,8 +123,8 @@ async def list_in_turn(request: web.Request, read: Callable[[Wanted], Coroutine[
     place = _place(query)
     if query.search and not request.app[APP].inspection.inspector.shows_bodies:
         raise InvalidRequest(HIDDEN, param="search", code="bodies_hidden")
-    async with request.app[APP].inspection.listing.turn(request[OWNER]) as turn:
-        return await turn.run(read(Wanted(_owner(request), query.search, place, query.limit)))
+    async with request.app[APP].inspection.listing.entered(request[OWNER]) as view:
+        return await view.run(read(Wanted(_owner(request), query.search, place, query.limit)))
 
 
 def _in_json(list_rows: Callable[..., Coroutine[Any, Any, Listing]]) -> Callable[[Wanted], Coroutine[Any, Any, Listing]]:

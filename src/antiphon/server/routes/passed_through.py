@@ -14,7 +14,7 @@ from aiohttp import web
 from antiphon.core.knowledge.retry_advice import headers_to_advice
 from antiphon.engines.upstream import Engine
 from antiphon.errors import seconds_to_header
-from antiphon.gateway.limits.admission import EngineSeat
+from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.server.answers import notice_header
 from antiphon.server.bodies import Bodies, in_turn, model_of, with_model

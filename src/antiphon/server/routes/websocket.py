@@ -265,7 +265,7 @@ class Connection:
         self._stream.end()
 
     def _send_error(self, error: ApiError) -> None:
-        headers = rate_headers(self._gateway.admission.rate(self._owner))
+        headers = rate_headers(self._gateway.admission.owners.rate(self._owner))
         if (retry_after := error.retry_headers.get("Retry-After")) is not None:
             headers["retry-after"] = retry_after
         self._is_full = self._stream.write([RESPONSES_WEBSOCKET.error_message(error, headers)])

@@ -14,6 +14,7 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from antiphon.child_processes.child import lines_of
 from antiphon.tools.mcp import supervisor
 from antiphon.tools.mcp.failures import McpFailure, too_large
 from antiphon.tools.mcp.large_answers import LARGE_ANSWER, to_small
@@ -108,15 +109,8 @@ async def _read(process: asyncio.subprocess.Process, incoming: Any, limits: McpL
 
 async def _read_errors(process: asyncio.subprocess.Process, lost: Lost) -> None:
     assert process.stderr is not None
-    while True:
-        try:
-            line = await process.stderr.readline()
-        except ValueError:
-            continue
-        if not line:
-            return
-        if line.strip():
-            lost.errors.append(_printed(line))
+    async for line in lines_of(process.stderr):
+        lost.errors.append(line[:LONGEST_LINE])
 
 
 async def _write(process: asyncio.subprocess.Process, outgoing: Any) -> None:

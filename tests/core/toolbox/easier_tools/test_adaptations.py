@@ -35,9 +35,10 @@ from antiphon.core.events.event_style import EventStyle
 from antiphon.core.items.calls import FORMS, CallState
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.help import NO_HELP, Help
-from antiphon.core.prompt.convert import ChatInputs, chat_to_bytes, request_to_chat
+from antiphon.core.prompt.convert import ChatInputs, request_to_chat
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.read import body_to_request
+from antiphon.core.stream.chat_stream import chat_to_bytes
 from antiphon.core.toolbox.easier_tools.adaptations import ADAPTATIONS, offer_easier_tools
 from antiphon.core.toolbox.easy_function import EasyFunction
 from antiphon.core.toolbox.request_tools import tools_to_box

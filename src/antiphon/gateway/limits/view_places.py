@@ -1,4 +1,4 @@
-"""Work for those who look on: requests opened in the inspector, lists of what is stored.
+"""The places of those who look on: requests opened in the inspector, lists of what is stored.
 
 It is not what the gateway is for: it has a thread of its own, few places, and owners take turns. Work that was begun keeps its
 place to its end, also if its client has left: a thread, or a database, cannot be stopped.
@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from antiphon.errors import RateLimited
-from antiphon.gateway.limits.admission import Clock, QueuePlace, whole_seconds
 from antiphon.gateway.limits.fair_queue import FairQueue, QueueFull
+from antiphon.gateway.limits.places import Clock, Place, whole_seconds
 
 T = TypeVar("T")
 
@@ -27,8 +27,10 @@ async def run_in_view_thread(work: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(_thread, work)
 
 
-class Turn:
-    def __init__(self, place: QueuePlace) -> None:
+class View:
+    """What one of them wants to see."""
+
+    def __init__(self, place: Place) -> None:
         self._place = place
         self._work: asyncio.Future[Any] | None = None
 
@@ -44,23 +46,23 @@ class Turn:
             self._work.add_done_callback(lambda _: self._place.leave())
 
 
-class ViewTurns:
+class ViewPlaces:
     def __init__(self, places: int | None, own_places: int, now: Clock, most_waiting: int = MOST_WAITING) -> None:
         """`places`: how much runs at once, None for any number. `own_places`: of one owner."""
-        self._queue: FairQueue[QueuePlace] = FairQueue(places, most_waiting, own_places)
+        self._queue: FairQueue[Place] = FairQueue(places, most_waiting, own_places)
         self._now = now
 
     @asynccontextmanager
-    async def turn(self, owner: str) -> AsyncIterator[Turn]:
+    async def entered(self, owner: str) -> AsyncIterator[View]:
         """Raises RateLimited: too many wait for one."""
-        place = QueuePlace(self._queue, owner, self._now)
+        place = Place(self._queue, owner, self._now)
         try:
             await place.take()
         except QueueFull as full:
             wait = whole_seconds(full.seconds)
             raise RateLimited(MANY_VIEWS.format(wait=wait), retry_after=wait) from None
-        turn = Turn(place)
+        view = View(place)
         try:
-            yield turn
+            yield view
         finally:
-            turn.end()
+            view.end()

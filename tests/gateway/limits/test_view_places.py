@@ -1,4 +1,4 @@
-"""Turns of those who look on: fair between owners, bounded, and kept while the work goes on."""
+"""The places of those who look on: fair between owners, bounded, and kept while the work goes on."""
 
 import asyncio
 from contextlib import suppress
@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from antiphon.errors import RateLimited
-from antiphon.gateway.limits.view_turns import ViewTurns
+from antiphon.gateway.limits.view_places import ViewPlaces
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -14,8 +14,8 @@ pytestmark = pytest.mark.timeout(30)
 class Works:
     """Work that begins in turn, and ends when the test says so."""
 
-    def __init__(self, turns: ViewTurns) -> None:
-        self._turns = turns
+    def __init__(self, places: ViewPlaces) -> None:
+        self._places = places
         self.begun: list[str] = []
         self._may_end: dict[str, asyncio.Event] = {}
 
@@ -25,8 +25,8 @@ class Works:
         return asyncio.create_task(self._run(name))
 
     async def _run(self, name: str) -> None:
-        async with self._turns.turn(name[0]) as turn:
-            await turn.run(self._work(name))
+        async with self._places.entered(name[0]) as view:
+            await view.run(self._work(name))
 
     async def _work(self, name: str) -> None:
         self.begun.append(name)
@@ -42,12 +42,12 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-def make_turns(places: int | None, own_places: int = 1, most_waiting: int = 50) -> ViewTurns:
-    return ViewTurns(places, own_places, asyncio.get_running_loop().time, most_waiting)
+def make_places(places: int | None, own_places: int = 1, most_waiting: int = 50) -> ViewPlaces:
+    return ViewPlaces(places, own_places, asyncio.get_running_loop().time, most_waiting)
 
 
 async def test_an_owner_has_one_place_and_the_others_theirs() -> None:
-    works = Works(make_turns(2))
+    works = Works(make_places(2))
     tasks = [works.start(name) for name in ("a1", "a2", "a3", "b1", "c1")]
     await settled()
     assert works.begun == ["a1", "b1"]
@@ -60,7 +60,7 @@ async def test_an_owner_has_one_place_and_the_others_theirs() -> None:
 
 
 async def test_work_that_its_client_has_left_keeps_its_place_to_its_end() -> None:
-    works = Works(make_turns(2))
+    works = Works(make_places(2))
     left = works.start("a1")
     await settled()
     left.cancel()
@@ -76,7 +76,7 @@ async def test_work_that_its_client_has_left_keeps_its_place_to_its_end() -> Non
 
 
 async def test_who_leaves_while_waiting_takes_no_place() -> None:
-    works = Works(make_turns(1))
+    works = Works(make_places(1))
     tasks = [works.start(name) for name in ("a1", "a2", "a3")]
     await settled()
     tasks[1].cancel()
@@ -87,7 +87,7 @@ async def test_who_leaves_while_waiting_takes_no_place() -> None:
 
 
 async def test_more_than_may_wait_are_refused_with_a_time_to_try_again() -> None:
-    works = Works(make_turns(1, most_waiting=1))
+    works = Works(make_places(1, most_waiting=1))
     tasks = [works.start(name) for name in ("a1", "a2", "a3")]
     await settled()
     with pytest.raises(RateLimited) as refused:

@@ -1,0 +1,1 @@
+"""What the parts that run child processes have in common. What only one of them needs is there."""

@@ -1,0 +1,241 @@
+"""The steps of a run: what the exchange wants next is done, until an engine answers or the response is at its end."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from antiphon.core.checks.work import CheckOutcome, CheckWork, StoredFileWork
+from antiphon.core.events.plain_deltas import AnyEvent
+from antiphon.core.exchange.exchange import Exchange
+from antiphon.core.exchange.steps import (
+    Ask,
+    AwaitProbe,
+    Check,
+    Compact,
+    Count,
+    Done,
+    Estimate,
+    ListTools,
+    RunTools,
+    ToolCall,
+)
+from antiphon.core.toolbox.tools import ToolResult
+from antiphon.engines.replies import Reply
+from antiphon.engines.token_counts import count_prompt, estimate_usage
+from antiphon.errors import ApiError
+from antiphon.files.file_inputs import FileInputs
+from antiphon.gateway.limits.threads import ExchangeCalls, is_large
+from antiphon.gateway.runs.checker import Checker
+from antiphon.gateway.runs.engine_side import EngineSide
+from antiphon.gateway.runs.opening import Opening
+from antiphon.gateway.runs.outbox import NoSink, Outbox, Sink
+from antiphon.gateway.runs.timers import Deadlines, EngineWatches, Timeouts
+from antiphon.gateway.runs.tool_calls import ToolCalls, list_servers
+from antiphon.gateway.state.recorder import NoRecorder, ResponseRecorder
+from antiphon.tools.runner import ToolContext, ToolRunner
+from antiphon.transport.write_batch import WriteBatch
+
+TOOL_TIMEOUT = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """What every run of a gateway uses."""
+
+    timeouts: Timeouts
+    batch: WriteBatch
+    checker: Checker
+    tools: Mapping[str, ToolRunner]
+    # Seconds that one call of a tool may take.
+    tool_timeout: float = TOOL_TIMEOUT
+    # The uploaded files that requests name.
+    files: FileInputs | None = None
+    deadlines: Deadlines = field(init=False)
+    watches: EngineWatches = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "deadlines", Deadlines(self.timeouts.total))
+        object.__setattr__(self, "watches", EngineWatches(self.timeouts))
+
+    async def run_check(self, work: CheckWork, owner: str, *, patient: bool = False) -> CheckOutcome:
+        """Never raises for what the work does. Raises RateLimited if too much of its owner waits, unless it is patient."""
+        if isinstance(work, StoredFileWork) and self.files is not None:
+            return await self.files.outcome_of(work, owner, patient=patient)
+        return await self.checker.run(work, owner, patient=patient)
+
+
+class PartialRun(Protocol):
+    """The run of an exchange that is a part of another one."""
+
+    @property
+    def calls(self) -> ExchangeCalls: ...
+
+    async def run(self, sink: Sink) -> None: ...
+    def abort(self, error: ApiError) -> None: ...
+    async def leave(self) -> None: ...
+
+
+class Steps:
+    """`open()` takes those up to the engine's next answer. `abort()` ends whichever is being taken."""
+
+    __slots__ = ("_exchange", "_make_part", "_part", "_recorder", "calls", "engine", "equipment", "opening", "outbox", "tools")
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        calls: ExchangeCalls,
+        engine: EngineSide,
+        outbox: Outbox,
+        recorder: ResponseRecorder | NoRecorder,
+        equipment: Equipment,
+        make_part: Callable[[Exchange, "Steps"], PartialRun],
+    ) -> None:
+        """`make_part` makes the run of an exchange that is a part of this one."""
+        self._exchange = exchange
+        self.calls = calls
+        self.engine = engine
+        self.outbox = outbox
+        self._recorder = recorder
+        self.equipment = equipment
+        self.opening = Opening()
+        self._make_part = make_part
+        # The run that compacts the history, while it does.
+        self._part: PartialRun | None = None
+        # Once it calls a tool.
+        self.tools: ToolCalls | None = None
+
+    async def open(self) -> Reply | None:
+        """The engine's next answer; None: there is none to come, or the response has to begin first."""
+        exchange, outbox = self._exchange, self.outbox
+        while True:
+            match step := exchange.step:
+                case Ask():
+                    try:
+                        return await self.engine.ask(step, outbox.observers)
+                    except ApiError as error:
+                        await self.report(partial(exchange.refused, error))
+                case AwaitProbe():
+                    await self._await_probe(step)
+                case Check():
+                    await self._check_once(step)
+                case ListTools(has_items=True) | RunTools() | Compact() if not outbox.begun:
+                    # It has items to show, and may take as long as an answer.
+                    return None
+                case ListTools():
+                    await self._list_tools(step)
+                case RunTools():
+                    await self._run_tools(step)
+                case Estimate():
+                    await self._estimate(step)
+                case Count():
+                    tokens = await count_prompt(self.engine.engines[step.engine], step.chat)
+                    await self.report(partial(exchange.counted, tokens))
+                case Compact():
+                    await self._compact()
+                case Done():
+                    return None
+            outbox.flush()
+
+    async def report(self, call: Callable[[], list[AnyEvent]], *, large: bool = False) -> None:
+        """Reports something to the exchange that may make it convert its request anew, or that is `large` itself."""
+        calls = self.calls
+        # A check that runs may report its outcome at any time. Until then there is nothing to convert.
+        if (large or calls.is_large) and self.engine.checks.running is None:
+            self.outbox.add(await calls.make(call, in_thread=True))
+        else:
+            self.outbox.add(call())
+        if calls.late_abort is not None:
+            self.abort_late()
+
+    def abort(self, error: ApiError) -> None:
+        """Ends the response with this error, and gives the engine up."""
+        calls = self.calls
+        calls.aborted = calls.aborted or error
+        self.engine.body.give_up()
+        if self._part is not None and self._part.calls.in_thread:
+            # Aborting this exchange would call that one too.
+            self._part.abort(error)
+            calls.late_abort = calls.aborted
+        elif calls.in_thread:
+            calls.late_abort = calls.aborted
+        else:
+            self.outbox.add(self._exchange.abort(error))
+            self.engine.checks.cancel()
+            self.opening.interrupt()
+
+    def abort_late(self) -> None:
+        """The exchange may be called again."""
+        error, self.calls.late_abort = self.calls.late_abort, None
+        if error is not None:
+            self.abort(error)
+
+    # ---- one of them -------------------------------------------------------------------------------------------------
+
+    async def _await_probe(self, step: AwaitProbe) -> None:
+        engine, conversation = self.engine.engines[step.engine], self.engine.conversation
+        if (probing := engine.when_offered_tools(engine, step.model)) is not None:
+            await probing
+        await self.report(partial(self._exchange.probed, engine.knowledge))
+        if conversation is not None and self._exchange.keeps_words:
+            engine.knowledge.forms.begin_in_words(step.model, conversation)
+
+    async def _check_once(self, step: Check) -> None:
+        checks = self.engine.checks
+        if checks.running is not None:
+            checking = checks.running
+            await asyncio.wait({checking})
+            checking.result()
+        else:
+            outcome = await checks.outcome_of(step.work)
+            self.calls.is_large = self.calls.is_large or is_large(outcome)
+            await self.report(partial(self._exchange.checked, outcome))
+
+    async def _estimate(self, step: Estimate) -> None:
+        engines = self.engine.engines
+        usages = [await estimate_usage(engines[each.engine], each.chat, each.written) for each in step.answers]
+        self.outbox.add(self._exchange.estimated(usages))
+
+    async def _list_tools(self, step: ListTools) -> None:
+        await self.engine.leave()
+        context = self._tool_calls().context
+        for label, listing in (await list_servers(step.servers, self.equipment.tools, context)).items():
+            await self.report(partial(self._exchange.listed, label, listing))
+
+    async def _run_tools(self, step: RunTools) -> None:
+        async def report(call: ToolCall, result: ToolResult) -> None:
+            await self.report(partial(self._exchange.tool_result, call.id, result))
+            self.outbox.flush()
+
+        await self.engine.leave()
+        await self._tool_calls().run(step.calls, report)
+
+    def _tool_calls(self) -> ToolCalls:
+        if self.tools is None:
+            exchange, equipment, recorder = self._exchange, self.equipment, self._recorder
+            context = ToolContext(
+                recorder.owner if isinstance(recorder, ResponseRecorder) else "",
+                exchange.response.id,
+                exchange.request,
+                server_of=exchange.server_of,
+                containers=exchange.containers,
+            )
+            observers = self.outbox.observers
+            self.tools = ToolCalls(equipment.tools, context, recorder, observers, timeout=equipment.tool_timeout)
+        return self.tools
+
+    async def _compact(self) -> None:
+        """Runs the exchange that compacts the history. The client sees nothing of it but signs of life."""
+        compaction = self._exchange.compaction
+        assert compaction is not None
+        part = self._part = self._make_part(compaction, self)
+        try:
+            await part.run(NoSink())
+        finally:
+            self._part = None
+            part.calls.aborted = part.calls.aborted or self.calls.aborted
+            await part.leave()
+        self.abort_late()
+        if self.calls.aborted is None:
+            await self.report(self._exchange.compacted)
