@@ -5,7 +5,6 @@ import platform
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,11 +74,8 @@ def installed() -> None:
 
 async def test_here_it_holds_and_nothing_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    begun = time.monotonic()
     sandbox = await open_sandbox()
     assert await probe(sandbox) is None
-    # Twice. Half a second each on a machine with nothing else to do.
-    assert time.monotonic() - begun < 10
     assert not list(tmp_path.iterdir())
 
 
