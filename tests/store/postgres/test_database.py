@@ -362,7 +362,6 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[tuple[str, dict[str, Any]
 async def test_a_server_that_refuses_connections_is_named_without_its_password(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("antiphon.logs.logger.propagate", True)
     port = free_port()
     url = f"postgresql://ada:s3cret@127.0.0.1:{port}/answers"
     where = f"127.0.0.1:{port}, database answers"
