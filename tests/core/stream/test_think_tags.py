@@ -43,6 +43,8 @@ CASES = {
     "an empty thought": ("<think></think>Paris.", "", "Paris."),
     "two thoughts in a row": ("<think>a</think><think>b</think>c", "ab", "c"),
     "never closed": ("<think>hm", "hm", ""),
+    "a closing tag in quotation marks": ('Write "</think>" at the end.', "", 'Write "</think>" at the end.'),
+    "a closing tag in single quotation marks": ("Write '</think>' at the end.", "", "Write '</think>' at the end."),
     "tags that are quoted": ("Use <think> and </x> or `</think>`.", "", "Use <think> and </x> or `</think>`."),
     "a tag after the text has begun": ("<think>a</think>b<think>c</think>d", "a", "b<think>c</think>d"),
     "almost a tag": ("<thin", "", "<thin"),
