@@ -37,7 +37,7 @@ def test_a_page_has_its_items_and_says_whether_there_are_more(page: Page, ids: l
 @pytest.mark.parametrize("name", ["after", "before"])
 def test_an_item_that_is_not_there_is_an_error_that_names_the_parameter(name: str) -> None:
     with pytest.raises(InvalidRequest) as wrong:
-        cut(ITEMS, Page(**{name: "i9"}))
+        cut(ITEMS, query_to_page({name: "i9"}))
     assert (wrong.value.param, wrong.value.code) == (name, "invalid_value")
 
 

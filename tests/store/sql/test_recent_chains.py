@@ -7,7 +7,7 @@ from antiphon.store.sql.recent_chains import MOST_LINKS, OVERHEAD, Chain, Recent
 
 
 def link(id: str, *, parent: str | None = None, status: str = "completed", size: int = 0, expires_at: int = BEGINNING) -> Link:
-    return Link(id, status, b"x" * size, b"", parent, expires_at)  # type: ignore[arg-type]
+    return Link(id, status, b"x" * size, b"", parent, expires_at)
 
 
 def chain(*links: Link) -> Chain:
