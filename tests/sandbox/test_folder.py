@@ -93,6 +93,15 @@ def test_a_link_in_place_of_the_folder_itself_is_not_followed(folder: Path, tmp_
         folders.open_file(folder, "secret")
 
 
+def test_a_link_in_place_of_a_file_is_not_opened(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("not for anybody inside")
+    (folder / "below").mkdir()
+    for link in (folder / "link", folder / "below" / "link"):
+        link.symlink_to(tmp_path / "secret")
+        with pytest.raises(folders.NotAFile):
+            folders.open_file(folder, str(link.relative_to(folder)))
+
+
 def test_deleting_a_link_leaves_what_it_points_to(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "target").write_text("kept")
     (folder / "link").symlink_to(tmp_path / "target")
