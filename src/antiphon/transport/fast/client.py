@@ -32,10 +32,10 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 class FastEndpoint:
     """One URL of an engine, and the connections to it."""
 
-    def __init__(self, options: EndpointOptions) -> None:
+    def __init__(self, options: EndpointOptions, batch: WriteBatch | None = None) -> None:
         self._options = options
         # The requests to be sent.
-        self.batch = WriteBatch()
+        self.batch = batch if batch is not None else WriteBatch()
         self._open: set[EngineConnection] = set()
         # Those that have been idle for longest come first.
         self._idle: deque[EngineConnection] = deque()
