@@ -173,7 +173,6 @@ async def test_a_bug_in_the_middle_of_a_stream_still_ends_it_properly(
     assert "bug" in caplog.text
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.usefixtures("both_transports")
 async def test_after_the_head_of_a_stream_no_other_head_follows(
     gateway: GatewayUnderTest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -22,8 +22,6 @@ from antiphon.store import Store, open_store
 from antiphon.store.records import Event
 from bench.processes import free_port
 
-pytestmark = pytest.mark.timeout(30)
-
 
 @pytest.fixture
 def clock() -> Clock:

@@ -21,8 +21,6 @@ from antiphon.gateway.background.followers import STILL_HERE
 from antiphon.store.records import Event
 from antiphon.store.sql.background import PAGE_ROWS
 
-pytestmark = pytest.mark.timeout(30)
-
 Events = list[dict[str, Any]]
 
 

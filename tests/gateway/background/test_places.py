@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
 from support import gateway as gateways
 from support.background import Background, held_back
 from support.engine import MockEngine, Writer, text
@@ -17,9 +16,6 @@ from antiphon.app.options import Intervals
 from antiphon.gateway.background import workers
 from antiphon.gateway.limits.admission import EngineSeat
 from antiphon.store import Store
-
-pytestmark = pytest.mark.timeout(30)
-
 
 # A response that waits tries again soon.
 running_gateway = partial(gateways.running_gateway, intervals=Intervals(background_retry=0.02))

@@ -19,8 +19,6 @@ from antiphon.gateway.state.record_format import encode_call
 from antiphon.store import open_store
 from antiphon.tools.runner import ToolContext
 
-pytestmark = pytest.mark.timeout(30)
-
 
 class Mail(KnownDice):
     """Sends mail, says the toy: it must not be run twice. It never ends the first time."""

@@ -247,7 +247,6 @@ async def test_a_response_that_cannot_be_stored_fails(engine: MockEngine) -> Non
 # ---- kept within bounds ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(20)
 async def test_expired_responses_and_those_beyond_the_size_limit_are_removed(
     engine: MockEngine, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

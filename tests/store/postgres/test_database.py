@@ -240,7 +240,6 @@ async def test_processes_that_claim_concurrently_share_the_jobs(url: str) -> Non
             assert (progress.status, progress.attempt, progress.events) == ("completed", 1, events(0, 1))
 
 
-@pytest.mark.timeout(30)
 async def test_leases_use_the_clock_of_the_server(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_store(url) as one:
         # A gateway whose own clock is wrong.
