@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any, cast
+from typing import Any
 
 import asyncpg
 import msgspec
@@ -113,11 +113,11 @@ async def count_rows(url: str, store: Store) -> dict[str, int]:
         await server.close()
 
 
-class InterposedStore:
-    """Stands before a store: `instead` has the operations that a test does in its place, by their names."""
+class Interposed:
+    """Stands before a store, or a database: `instead` has the operations that a test does in its place, by their names."""
 
-    def __init__(self, store: Store | None = None) -> None:
-        self.store = store or MemoryStore()
+    def __init__(self, store: Any) -> None:
+        self.store = store
         self.instead: dict[str, Callable[..., Any]] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -131,7 +131,7 @@ class InterposedStore:
         return operation
 
 
-def interposed(store: Store | None = None) -> tuple[Store, InterposedStore]:
-    """A store for a gateway, and the same for a test that interferes with it."""
-    made = InterposedStore(store)
-    return cast(Store, made), made
+def interposed(store: Any = None) -> tuple[Any, Interposed]:
+    """A store for a gateway, and the same for a test that interferes with it. None: a new one in memory."""
+    made = Interposed(store if store is not None else MemoryStore())
+    return made, made

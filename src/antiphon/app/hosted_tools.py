@@ -1,8 +1,8 @@
 """The built-in tools of the API that the gateway runs, as the settings ask for them."""
 
+import importlib.util
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -259,4 +259,4 @@ def _key(chosen: WebSearchSettings) -> str:
 
 
 def can_read_pages() -> bool:
-    return find_spec("trafilatura") is not None
+    return importlib.util.find_spec("trafilatura") is not None

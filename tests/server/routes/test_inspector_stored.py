@@ -110,7 +110,8 @@ class SlowLists:
             self.begun.notify_all()
         await self.go_on.wait()
         self.running[owner] -= 1
-        return await self._list(owner, **options)
+        listing: Listing = await self._list(owner, **options)
+        return listing
 
     async def wait_for(self, *owners: str) -> None:
         async with self.begun:
