@@ -19,6 +19,7 @@ from support.postgres import PostgresServer
 from support.programs import Missing, leave_out, why_no_llamacpp
 from support.stores import Clock
 
+from antiphon import logs
 from antiphon.store import Store, open_store
 
 # Machines differ in speed; no test depends on timing.
@@ -36,6 +37,16 @@ write_to_memory()
 
 # Validates what every test emits.
 pytest_plugins = ["conformance.plugin"]
+
+
+@pytest.fixture(autouse=True)
+def _log_as_it_was() -> Iterator[None]:
+    """A test may configure the log; the next one reads it through pytest again."""
+    logger = logs.logger
+    before = logger.handlers[:], logger.propagate, logger.level
+    yield
+    logger.handlers[:], logger.propagate, level = before
+    logger.setLevel(level)
 
 
 # Tests that run llama.cpp. A machine that cannot load it leaves them out.

@@ -4,26 +4,24 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from support import memory_folder
 from support.memory_folder import is_suitable, write_to_memory
 
+ENOUGH = 1024 * 1024
 
-def meminfo(folder: Path, monkeypatch: pytest.MonkeyPatch, available: int) -> None:
+
+def meminfo(folder: Path, available: int) -> Path:
     file = folder / "meminfo"
     file.write_text(f"MemTotal: 99 kB\nMemAvailable:    {available // 1024} kB\n")
-    monkeypatch.setattr(memory_folder, "MEMINFO", file)
+    return file
 
 
 def test_a_folder_is_used_if_there_is_enough_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_folder, "LEAST_FREE", 1024 * 1024)
-    meminfo(tmp_path, monkeypatch, 1024 * 1024)
-    assert is_suitable(tmp_path)
+    assert is_suitable(tmp_path, meminfo(tmp_path, ENOUGH), ENOUGH)
     monkeypatch.delenv("TMPDIR", raising=False)
     monkeypatch.setattr(tempfile, "tempdir", None)
-    write_to_memory(tmp_path)
+    write_to_memory(tmp_path, meminfo(tmp_path, ENOUGH), ENOUGH)
     assert tempfile.gettempdir() == str(tmp_path)
-    meminfo(tmp_path, monkeypatch, 1024 * 1023)
-    assert not is_suitable(tmp_path)
+    assert not is_suitable(tmp_path, meminfo(tmp_path, ENOUGH - 1024), ENOUGH)
 
 
 def test_a_machine_without_such_a_folder_uses_its_disk(tmp_path: Path) -> None:
@@ -31,8 +29,7 @@ def test_a_machine_without_such_a_folder_uses_its_disk(tmp_path: Path) -> None:
 
 
 def test_tmpdir_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_folder, "LEAST_FREE", 0)
     monkeypatch.setenv("TMPDIR", "/elsewhere")
     monkeypatch.setattr(tempfile, "tempdir", "/elsewhere")
-    write_to_memory(tmp_path)
+    write_to_memory(tmp_path, meminfo(tmp_path, ENOUGH), 0)
     assert tempfile.gettempdir() == "/elsewhere"

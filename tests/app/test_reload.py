@@ -39,7 +39,7 @@ async def test_what_could_not_be_applied_is_tried_again_at_the_next_reload(
 
 @pytest.mark.parametrize("missing", ["opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"])
 def test_traces_without_opentelemetry_are_refused_with_what_to_install(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checked_settings, "find_spec", lambda name: None if name == missing else find_spec(name))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == missing else find_spec(name))
     with pytest.raises(SettingsError, match=r"otel needs the extra otel, which is not installed\. .* pip install '\.\[otel\]'"):
         checked_settings.load_settings({"otel": True}, None)
     assert not checked_settings.load_settings({}, None).otel

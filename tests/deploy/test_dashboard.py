@@ -3,7 +3,6 @@
 import re
 from typing import Any
 
-import pytest
 from deploy.files import dashboard
 from server.metrics.table import metrics
 
@@ -30,23 +29,23 @@ def labels_in(query: str) -> set[str]:
     return {*grouped, *selected}
 
 
-@pytest.mark.parametrize("query", [*QUERIES, *VARIABLES])
-def test_every_query_names_metrics_and_labels_that_exist(query: str) -> None:
+def test_every_query_names_metrics_and_labels_that_exist() -> None:
     known = KNOWN | PROCESS
-    used = [name for name, _ in SELECTOR.findall(query)]
-    assert used
-    assert [name for name in used if name not in known] == []
-    # Each label is one of every metric in the query.
-    for name in used:
-        assert labels_in(query) <= known[name] | TARGET_LABELS
+    for query in (*QUERIES, *VARIABLES):
+        used = [name for name, _ in SELECTOR.findall(query)]
+        assert used, query
+        assert [name for name in used if name not in known] == [], query
+        # Each label is one of every metric in the query.
+        for name in used:
+            assert labels_in(query) <= known[name] | TARGET_LABELS, query
 
 
-@pytest.mark.parametrize("query", QUERIES)
-def test_every_query_is_closed(query: str) -> None:
-    for opened, closed in ("()", "{}", "[]"):
-        assert query.count(opened) == query.count(closed)
-    histograms = [name for name, _ in SELECTOR.findall(query) if name in HISTOGRAMS]
-    assert histograms == []
+def test_every_query_is_closed() -> None:
+    for query in QUERIES:
+        for opened, closed in ("()", "{}", "[]"):
+            assert query.count(opened) == query.count(closed), query
+        histograms = [name for name, _ in SELECTOR.findall(query) if name in HISTOGRAMS]
+        assert histograms == [], query
 
 
 def test_every_metric_of_ours_is_on_it() -> None:

@@ -44,6 +44,8 @@ def test_what_makes_another_conversation() -> None:
         key("a", prompt_cache_key="a"),
         key("a", conversation="a"),
         key([SYSTEM, {"role": "user", "content": "a"}]),
+        key([SYSTEM, {"role": "user", "content": "b"}]),
+        key([SYSTEM | {"role": "system", "content": "Be long."}, {"role": "user", "content": "a"}]),
         key([{"role": "user", "content": [{"type": "input_image", "image_url": "data:,1"}]}]),
         key([{"role": "user", "content": [{"type": "input_image", "image_url": "data:,2"}]}]),
     ]

@@ -1,6 +1,7 @@
 """Engines are asked how they are, so that no request has to find out."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -29,11 +30,22 @@ async def found(mock: MockEngine, dialect: str = "vllm") -> AsyncIterator[Engine
 Line = tuple[str, dict[str, Any]]
 
 
+class LineHandler(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[Line] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append((record.getMessage(), vars(record)["members"]))
+
+
 @pytest.fixture
-def logged(monkeypatch: pytest.MonkeyPatch) -> list[Line]:
-    lines: list[Line] = []
-    monkeypatch.setattr(logs, "log", lambda event, level=0, **members: lines.append((event, members)))
-    return lines
+def logged() -> list[Line]:
+    """The messages of the log since the test began."""
+    handler = LineHandler()
+    logs.logger.addHandler(handler)
+    logs.logger.setLevel(logging.INFO)
+    return handler.lines
 
 
 async def test_an_engine_that_refuses_is_out_after_two_checks_and_back_after_one(logged: list[Line]) -> None:

@@ -1,7 +1,9 @@
 """Files and their contents, with every kind of store."""
 
 import asyncio
+import contextlib
 import errno
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -240,13 +242,16 @@ async def test_the_name_on_the_disk_is_the_id_and_only_the_user_may_read_it(tmp_
 
 
 async def test_a_disk_that_is_full_is_a_503_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = Path("/dev/full").open("wb", buffering=0)  # noqa: ASYNC230, SIM115 - a device, which the writer closes
+    with contextlib.closing(full), pytest.raises(StoreUnavailable, match="No space left on device"):
+        await FolderWriter(tmp_path / "file-1", full).write(b"x")
+
+    def fails(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
     async with open_store(f"sqlite:{tmp_path / 'responses.db'}") as store:
         library = FileLibrary(store.files, FileLimits(), new_id)
-
-        def fails(writer: FolderWriter, piece: bytes) -> None:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-        monkeypatch.setattr(FolderWriter, "_write", fails)
+        monkeypatch.setattr(os, "fsync", fails)
         with pytest.raises(StoreUnavailable, match="No space left on device"):
             await added(library)
     assert list((tmp_path / "responses.files" / "contents").iterdir()) == []

@@ -1,7 +1,7 @@
 """Recorded engine streams and the exact events that they become."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -45,25 +45,22 @@ def test_there_are_recordings_and_each_has_its_events() -> None:
 
 @pytest.mark.parametrize("path", RECORDED, ids=IDS)
 def test_a_recording_becomes_exactly_these_events(path: Path) -> None:
-    assert replay([path.read_bytes()]) == expected_of(path).read_bytes()
+    events = expected_of(path).read_bytes()
+    assert replay([path.read_bytes()]) == events
+    check_stream(parse(events))
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=IDS)
-def test_byte_by_byte_gives_the_same_events(path: Path) -> None:
+def test_a_recording_gives_the_same_events_however_it_arrives(path: Path) -> None:
     raw = path.read_bytes()
-    assert replay(in_single_bytes(raw)) == expected_of(path).read_bytes()
-
-
-@pytest.mark.parametrize("path", RECORDED, ids=IDS)
-def test_frame_by_frame_as_engines_send_them_gives_the_same_events(path: Path) -> None:
-    assert replay(in_frames(path.read_bytes())) == expected_of(path).read_bytes()
-
-
-@pytest.mark.parametrize("path", RECORDED, ids=IDS)
-def test_random_splits_give_the_same_events(path: Path) -> None:
-    raw = path.read_bytes()
-    for seed in range(5):
-        assert replay(in_random_pieces(raw, seed)) == expected_of(path).read_bytes()
+    ways: dict[str, Iterable[bytes]] = {
+        "byte by byte": in_single_bytes(raw),
+        "frame by frame, as engines send them": in_frames(raw),
+        "with the other kind of line ends": [raw.replace(b"\n", b"\r\n")],
+        **{f"in random pieces, seed {seed}": in_random_pieces(raw, seed) for seed in range(5)},
+    }
+    for way, pieces in ways.items():
+        assert replay(pieces) == expected_of(path).read_bytes(), way
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=IDS)
@@ -83,23 +80,8 @@ def test_what_is_read_in_several_goes_gives_the_same_events(path: Path, monkeypa
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=IDS)
-def test_every_invariant_holds_and_the_sdk_knows_every_event(path: Path) -> None:
-    check_stream(parse(expected_of(path).read_bytes()))
-
-
-@pytest.mark.parametrize("path", RECORDED, ids=IDS)
-def test_summaries_padding_and_logprobs_hold_the_invariants_too(path: Path) -> None:
-    check_stream(parse(replay([path.read_bytes()], FULL_REQUEST)))
-
-
-@pytest.mark.parametrize("path", RECORDED, ids=IDS)
-def test_line_ends_of_the_other_kind_change_nothing(path: Path) -> None:
+def test_every_invariant_holds_with_all_options_and_wherever_the_recording_is_cut(path: Path) -> None:
     raw = path.read_bytes()
-    assert replay([raw.replace(b"\n", b"\r\n")]) == expected_of(path).read_bytes()
-
-
-@pytest.mark.parametrize("path", RECORDED, ids=IDS)
-def test_a_cut_anywhere_ends_in_one_terminal_event(path: Path) -> None:
-    raw = path.read_bytes()
+    check_stream(parse(replay([raw], FULL_REQUEST)))
     for at in range(0, len(raw), max(1, len(raw) // 12)):
         check_stream(parse(replay([raw[:at]])))

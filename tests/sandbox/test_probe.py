@@ -5,7 +5,6 @@ import platform
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from support.bubblewrap import bubblewrap
 from support.engine import MockEngine
 from support.kernels import interpreting
 
-from antiphon.sandbox import probe as probes
 from antiphon.sandbox.cgroups import Cgroup, Cgroups, find_cgroups
 from antiphon.sandbox.probe import NoSandbox, open_sandbox, probe
 from antiphon.sandbox.runs import GIB, SandboxLimits
@@ -75,11 +73,8 @@ def installed() -> None:
 
 async def test_here_it_holds_and_nothing_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    begun = time.monotonic()
     sandbox = await open_sandbox()
     assert await probe(sandbox) is None
-    # Twice. Half a second each on a machine with nothing else to do.
-    assert time.monotonic() - begun < 10
     assert not list(tmp_path.iterdir())
 
 
@@ -185,10 +180,9 @@ async def test_where_it_cannot_work_the_reason_says_what_to_do(
     assert reason in str(refused.value)
 
 
-async def test_without_control_groups_nothing_is_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(probes, "find_cgroups", lambda: find_cgroups(tmp_path))
+async def test_without_control_groups_nothing_is_run(tmp_path: Path) -> None:
     with pytest.raises(NoSandbox, match=r"Code cannot be run here: control groups cannot be found"):
-        await open_sandbox()
+        await open_sandbox(process=tmp_path)
 
 
 @pytest.mark.parametrize("place", ["bin", "tools"])

@@ -13,7 +13,7 @@ from support.raw_client import RawAnswer, RawClient, dialled, get, post
 from antiphon.app.options import Intervals
 
 # Far below the deadlines of the gateway, which are minutes here.
-pytestmark = [pytest.mark.timeout(30), pytest.mark.usefixtures("both_transports")]
+pytestmark = pytest.mark.usefixtures("both_transports")
 
 MOST = 10_000
 LATE = 600.0

@@ -9,7 +9,6 @@ from support.stores import BEGINNING, Clock, queued, record
 
 from antiphon.store.files.opened import files_in_memory
 from antiphon.store.operations import Operation, Statement
-from antiphon.store.sql.recent_chains import Chain, RecentChains
 from antiphon.store.sql.store import SqlStore
 from antiphon.store.sqlite.database import SqliteDatabase, open_sqlite
 from antiphon.store.wakeups import Wakeups
@@ -106,33 +105,6 @@ async def test_an_expired_response_is_removed_from_a_cached_chain(database: Watc
     assert len(await store.chain("ada", "r1")) == 2
     clock.forward(10)
     assert [link.id for link in await store.chain("ada", "r1")] == ["r1"]
-
-
-async def test_the_least_recently_used_chains_are_dropped(database: WatchedDatabase) -> None:
-    store = SqlStore(database, files_in_memory())
-    chains: dict[str, Chain] = {}
-    for id in ("r0", "r1", "r2"):
-        await store.put(record(id, output=b"x" * 1000))
-        chains[id] = Chain(await store.chain("ada", id), 0)
-    recent = RecentChains(most_bytes=4000)
-    recent.add("ada", "r0", chains["r0"])
-    recent.add("ada", "r1", chains["r1"])
-    assert recent.find("ada", "r0", BEGINNING) is chains["r0"]
-    recent.add("ada", "r2", chains["r2"])
-    assert [id for id in chains if recent.find("ada", id, BEGINNING)] == ["r0", "r2"]
-    assert recent.find("bob", "r0", BEGINNING) is None
-
-
-async def test_an_extended_chain_replaces_the_shorter_one(database: WatchedDatabase) -> None:
-    store = SqlStore(database, files_in_memory())
-    await store.put(record("r0"))
-    recent = RecentChains()
-    recent.add("ada", "r0", Chain(await store.chain("ada", "r0"), 0))
-    recent.extend(record("r1", parent="r0"))
-    assert recent.find("ada", "r0", BEGINNING) is None
-    found = recent.find("ada", "r1", BEGINNING)
-    assert found is not None
-    assert [link.id for link in found.links] == ["r0", "r1"]
 
 
 async def test_a_chain_whose_responses_are_kept_longer_stays_complete(database: WatchedDatabase, clock: Clock) -> None:

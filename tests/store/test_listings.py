@@ -5,9 +5,14 @@ from support.stores import Clock, conversation, items, record
 
 from antiphon.errors import InvalidRequest
 from antiphon.store import Store
-from antiphon.store import records as search_bounds
 from antiphon.store.operations import Row, Statement
-from antiphon.store.records import Item, Listing, ListPlace
+from antiphon.store.records import (
+    ITEMS,
+    Item,
+    Listing,
+    ListPlace,
+    SearchBounds,
+)
 from antiphon.store.sql import listings
 
 
@@ -57,15 +62,12 @@ async def test_a_search_finds_what_the_input_or_the_output_contains(store: Store
     assert ids(await store.list_responses(None, search=b"nothing")) == []
 
 
-async def test_a_search_goes_on_where_the_page_before_ended(
-    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(search_bounds, "ROWS", 3)
+async def test_a_search_goes_on_where_the_page_before_ended(store: Store, clock: Clock) -> None:
     for number in range(10):
         await store.put(record(f"r{number}", created_at=int(clock.now) + number, input=b"[%d]" % (number % 5)))
     seen, after, pages = list[str](), None, 0
     while pages < 20:
-        listing = await store.list_responses(None, search=b"[1]", after=after, limit=1)
+        listing = await store.list_responses(None, search=b"[1]", after=after, limit=1, bounds=SearchBounds(rows=3))
         seen += ids(listing)
         pages += 1
         if listing.after is None:
@@ -74,16 +76,13 @@ async def test_a_search_goes_on_where_the_page_before_ended(
     assert seen == ["r6", "r1"]
 
 
-async def test_a_search_for_one_page_reads_so_many_bytes_and_no_more(
-    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(search_bounds, "BYTES", 25_000)
+async def test_a_search_for_one_page_reads_so_many_bytes_and_no_more(store: Store, clock: Clock) -> None:
     for number in range(6):
         input = b'["%s"]' % (b"x" * 10_000) if number else b'["needle", "%s"]' % (b"x" * 90_000)
         await store.put(record(f"r{number}", created_at=int(clock.now) + number, input=input))
     found, after, pages = list[str](), None, 0
     while pages < 20:
-        listing = await store.list_responses("ada", search=b"needle", after=after)
+        listing = await store.list_responses("ada", search=b"needle", after=after, bounds=SearchBounds(bytes=25_000))
         found += ids(listing)
         pages += 1
         if listing.after is None:
@@ -104,7 +103,7 @@ def test_a_search_reads_only_the_rows_that_its_bound_allows() -> None:
 
 async def test_of_a_long_conversation_the_newest_items_are_searched(store: Store) -> None:
     old, new = Item("old", b'{"id":"old","text":"hay"}'), Item("new", b'{"id":"new","text":"needle"}')
-    await store.create_conversation(conversation("c1", "ada"), [old, *items(*map(str, range(search_bounds.ITEMS - 1))), new])
+    await store.create_conversation(conversation("c1", "ada"), [old, *items(*map(str, range(ITEMS - 1))), new])
     assert ids(await store.list_conversations("ada", search=b"needle")) == ["c1"]
     assert ids(await store.list_conversations("ada", search=b"hay")) == []
 

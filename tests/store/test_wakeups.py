@@ -36,7 +36,6 @@ CHANGES: dict[str, Callable[[Store, Job], Awaitable[object]]] = {
 }
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("change", CHANGES)
 async def test_a_follower_is_woken_when(store: Store, change: str) -> None:
     job = await running(store)
@@ -49,7 +48,6 @@ async def test_a_follower_is_woken_when(store: Store, change: str) -> None:
         still_waiting.cancel()
 
 
-@pytest.mark.timeout(20)
 async def test_a_worker_is_woken_when_a_job_is_given_back(store: Store) -> None:
     await running(store)
     with store.follow_jobs() as wakeup:
@@ -59,7 +57,6 @@ async def test_a_worker_is_woken_when_a_job_is_given_back(store: Store) -> None:
         assert await store.claim("w2", 30, 3) is not None
 
 
-@pytest.mark.timeout(20)
 async def test_a_worker_is_woken_when_there_is_a_job(store: Store) -> None:
     with store.follow_jobs() as wakeup:
         waiting = asyncio.create_task(wakeup.wait())
@@ -68,7 +65,6 @@ async def test_a_worker_is_woken_when_there_is_a_job(store: Store) -> None:
         assert await store.claim("w1", 30, 3) is not None
 
 
-@pytest.mark.timeout(20)
 async def test_changes_before_the_wait_end_it_at_once(store: Store) -> None:
     job = await running(store)
     with store.follow("r1") as wakeup:
@@ -80,7 +76,6 @@ async def test_changes_before_the_wait_end_it_at_once(store: Store) -> None:
         assert len(progress.events) == 3
 
 
-@pytest.mark.timeout(20)
 async def test_a_wait_without_a_wakeup_ends_after_the_poll_interval(url: str) -> None:
     async with open_store(url, poll=0.01) as store:
         checks = 0
@@ -91,7 +86,6 @@ async def test_a_wait_without_a_wakeup_ends_after_the_poll_interval(url: str) ->
         assert checks == 3
 
 
-@pytest.mark.timeout(30)
 async def test_a_follower_sees_every_event_of_a_worker_that_writes_as_it_reads(store: Store) -> None:
     job = await running(store)
 

@@ -11,21 +11,21 @@ MEMINFO = Path("/proc/meminfo")
 LEAST_FREE = 6 * 2**30
 
 
-def write_to_memory(folder: Path = MEMORY) -> None:
+def write_to_memory(folder: Path = MEMORY, meminfo: Path = MEMINFO, least_free: int = LEAST_FREE) -> None:
     """Temporary files go there, of all processes that are started from here too. TMPDIR says otherwise."""
-    if "TMPDIR" not in os.environ and is_suitable(folder):
+    if "TMPDIR" not in os.environ and is_suitable(folder, meminfo, least_free):
         os.environ["TMPDIR"] = str(folder)
         # It is looked up once.
         tempfile.tempdir = None
 
 
-def is_suitable(folder: Path) -> bool:
+def is_suitable(folder: Path, meminfo: Path = MEMINFO, least_free: int = LEAST_FREE) -> bool:
     """Some of what tests write are programs. In containers, such a folder is often small, or runs no programs."""
     if not folder.is_dir() or not os.access(folder, os.W_OK) or os.statvfs(folder).f_flag & os.ST_NOEXEC:
         return False
-    return min(shutil.disk_usage(folder).free, _available_memory()) >= LEAST_FREE
+    return min(shutil.disk_usage(folder).free, _available_memory(meminfo)) >= least_free
 
 
-def _available_memory() -> int:
-    lines = MEMINFO.read_text().splitlines() if MEMINFO.exists() else []
+def _available_memory(meminfo: Path) -> int:
+    lines = meminfo.read_text().splitlines() if meminfo.exists() else []
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), 0)

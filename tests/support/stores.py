@@ -1,7 +1,9 @@
 """What the tests of the store share: a clock that they set, and functions that make records."""
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
+from typing import Any
 
 import asyncpg
 import msgspec
@@ -109,3 +111,27 @@ async def count_rows(url: str, store: Store) -> dict[str, int]:
         return {name: await server.fetchval(f"SELECT count(*) FROM antiphon.{name}") for (name,) in found}
     finally:
         await server.close()
+
+
+class Interposed:
+    """Stands before a store, or a database: `instead` has the operations that a test does in its place, by their names."""
+
+    def __init__(self, store: Any) -> None:
+        self.store = store
+        self.instead: dict[str, Callable[..., Any]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self.store, name)
+        if not callable(member):
+            return member
+
+        def operation(*arguments: Any, **options: Any) -> Any:
+            return self.instead.get(name, member)(*arguments, **options)
+
+        return operation
+
+
+def interposed(store: Any = None) -> tuple[Any, Interposed]:
+    """A store for a gateway, and the same for a test that interferes with it. None: a new one in memory."""
+    made = Interposed(store if store is not None else MemoryStore())
+    return made, made

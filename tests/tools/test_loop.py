@@ -23,7 +23,6 @@ from antiphon.core.toolbox.tools import ToolResult
 from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.tools.runner import ToolContext, ToolRunner
 
-pytestmark = pytest.mark.timeout(30)
 ROLLS = answer(call("roll", '{"sides": 6}', id="a"), call("roll", '{"sides": 20}', id="b", index=1), finish="tool_calls")
 ONE = answer(call("roll", '{"sides": 4}', id="c"), finish="tool_calls")
 Item = dict[str, Any]

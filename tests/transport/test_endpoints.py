@@ -20,8 +20,8 @@ from support.raw_server import Answer as Writes
 from antiphon.engines.replies import connection_to_error
 from antiphon.settings.settings import TransportName
 from antiphon.transport import Answer, Endpoint, EndpointOptions, Stale, choose, make_session
-from antiphon.transport.fast import client as fast_client
 from antiphon.transport.fast.client import FastEndpoint
+from antiphon.transport.interfaces import IDLE_LIMIT
 from bench.processes import free_port
 
 OK = sized(b"{}")
@@ -84,6 +84,7 @@ async def served(
     headers: dict[str, str] | None = None,
     connect_timeout: float = 5,
     first_byte_timeout: float = 30,
+    idle_limit: float = IDLE_LIMIT,
 ) -> AsyncIterator[Served]:
     heads: list[bytes] = []
 
@@ -93,7 +94,7 @@ async def served(
 
     async with raw_server(answer) as server, make_session(name) as session:
         url = server.url + "/v1/chat/completions?a=b"
-        options = EndpointOptions(url, headers or {}, connect_timeout, first_byte_timeout)
+        options = EndpointOptions(url, headers or {}, connect_timeout, first_byte_timeout, idle_limit=idle_limit)
         yield Served(server, choose(name).open_endpoint(session, options), heads)
     # The server may notice late that its client has left.
     async with asyncio.timeout(10):
@@ -263,9 +264,8 @@ async def test_a_kept_connection_that_has_answered_something_is_not_stale(before
         assert type(error) is aiohttp.ServerDisconnectedError
 
 
-async def test_an_idle_connection_is_closed_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fast_client, "IDLE_LIMIT", 0.01)
-    async with served("fast", writes(OK)) as engine:
+async def test_an_idle_connection_is_closed_after_a_while() -> None:
+    async with served("fast", writes(OK), idle_limit=0.01) as engine:
         answers = [await engine.post(), await engine.post()]
         for answer in answers:
             await read(answer)
@@ -457,21 +457,19 @@ def certificate(tmp_path: Path) -> Path:
     return path
 
 
-async def test_the_certificate_is_verified_for_the_name_that_is_given(
-    certificate: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_certificate_is_verified_for_the_name_that_is_given(certificate: Path) -> None:
     trusts, shows = ssl.create_default_context(cafile=certificate), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     shows.load_cert_chain(certificate)
-    monkeypatch.setattr(fast_client, "_ssl_context", lambda: trusts)
     server = RawServer(lambda head: writes(OK))
     async with await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=shows) as listening:
         async with make_session("fast") as session:
             url = f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
             open_endpoint = choose("fast").open_endpoint
-            endpoint = open_endpoint(session, EndpointOptions(url, {}, 5, 5, "engine.example"))
+            endpoint = open_endpoint(session, EndpointOptions(url, {}, 5, 5, "engine.example", trusts))
             for _ in range(2):
                 assert await read(await endpoint.post(b"{}", {})) == b"{}"
             assert server.connections == 1
-            error = await failure(partial(open_endpoint(session, EndpointOptions(url, {}, 5, 5)).post, b"{}", {}))
+            other = open_endpoint(session, EndpointOptions(url, {}, 5, 5, ssl_context=trusts))
+            error = await failure(partial(other.post, b"{}", {}))
             assert message(error) == "The engine at http://engine is not reachable."
         await server.settle()

@@ -12,7 +12,6 @@ from support.raw_client import dialled, get, post
 from support.raw_server import sized
 
 from antiphon.transport import EndpointOptions
-from antiphon.transport.fast import client as fast_client
 from antiphon.transport.fast import direct
 from antiphon.transport.fast.client import FastEndpoint
 from antiphon.transport.fast.connection import EngineConnection
@@ -175,17 +174,16 @@ class Wire(asyncio.Transport):
 REQUEST: Sequence[bytes] = (b"POST / HTTP/1.1\r\n\r\n", b"{}")
 
 
-def connected(monkeypatch: pytest.MonkeyPatch) -> tuple[FastEndpoint, HeldBatch, EngineConnection, Wire]:
+def connected() -> tuple[FastEndpoint, HeldBatch, EngineConnection, Wire]:
     batch, wire = HeldBatch(), Wire()
-    monkeypatch.setattr(fast_client, "WriteBatch", lambda: batch)
-    endpoint = FastEndpoint(EndpointOptions("http://engine/", {}, 5, 5))
+    endpoint = FastEndpoint(EndpointOptions("http://engine/", {}, 5, 5), batch)
     connection = EngineConnection(endpoint)
     connection.connection_made(wire)
     return endpoint, batch, connection, wire
 
 
-async def test_a_request_is_written_with_the_others_of_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    endpoint, batch, connection, wire = connected(monkeypatch)
+async def test_a_request_is_written_with_the_others_of_its_turn() -> None:
+    endpoint, batch, connection, wire = connected()
     answer = connection.ask(REQUEST, 5, keep=True)
     assert (wire.written, batch.writers) == (b"", [connection])
     batch.release()
@@ -195,10 +193,8 @@ async def test_a_request_is_written_with_the_others_of_its_turn(monkeypatch: pyt
     assert endpoint._take_idle() is connection
 
 
-async def test_a_connection_whose_request_was_answered_before_it_was_written_is_not_used_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    endpoint, batch, connection, wire = connected(monkeypatch)
+async def test_a_connection_whose_request_was_answered_before_it_was_written_is_not_used_again() -> None:
+    endpoint, batch, connection, wire = connected()
     answer = connection.ask(REQUEST, 5, keep=True)
     connection.data_received(sized(b"{}"))
     assert (await answer).status == 200
@@ -208,8 +204,8 @@ async def test_a_connection_whose_request_was_answered_before_it_was_written_is_
     assert wire.written == b""
 
 
-async def test_a_request_that_is_given_up_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, batch, connection, wire = connected(monkeypatch)
+async def test_a_request_that_is_given_up_is_not_written() -> None:
+    _, batch, connection, wire = connected()
     answer = connection.ask(REQUEST, 5, keep=True)
     answer.cancel()
     connection.give_up(answer)

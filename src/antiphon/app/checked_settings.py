@@ -4,8 +4,8 @@ Only what is set is checked, and only then are the modules imported that know ho
 all of the gateway each would take half a second.
 """
 
+import importlib.util
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ def _check_tables(chosen: Settings) -> None:
 
 def _has_opentelemetry() -> bool:
     try:
-        return all(find_spec(name) is not None for name in ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"))
+        needed = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
+        return all(importlib.util.find_spec(name) is not None for name in needed)
     except ModuleNotFoundError:
         return False

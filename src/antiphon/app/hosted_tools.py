@@ -1,8 +1,8 @@
 """The built-in tools of the API that the gateway runs, as the settings ask for them: a row each."""
 
+import importlib.util
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from importlib.util import find_spec
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -137,7 +137,7 @@ def _pages(chosen: WebSearchSettings, parts: Parts) -> PageReader | None:
 
 
 def can_read_pages() -> bool:
-    return find_spec("trafilatura") is not None
+    return importlib.util.find_spec("trafilatura") is not None
 
 
 def check_web_search(chosen: WebSearchSettings) -> None:

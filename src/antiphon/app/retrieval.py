@@ -1,5 +1,6 @@
 """What a gateway has for vector stores: the stores, their files, the index of chunks, and who fills it."""
 
+from collections.abc import Callable
 from importlib.util import find_spec
 
 import aiohttp
@@ -46,13 +47,19 @@ REFUSED = frozenset({400, 413, 422, 500})
 class EmbeddingModels:
     """The embedders of a gateway."""
 
-    def __init__(self, settings: VectorStoreSettings, pool: Pool, session: aiohttp.ClientSession) -> None:
-        """Raises SettingsError."""
-        check_embeddings(settings)
+    def __init__(
+        self,
+        settings: VectorStoreSettings,
+        pool: Pool,
+        session: aiohttp.ClientSession,
+        is_installed: Callable[[], bool] = word_vectors.is_installed,
+    ) -> None:
+        """Raises SettingsError. `is_installed`: whether there is a model that needs no server."""
+        check_embeddings(settings, is_installed)
         self._settings = settings
         self._pool = pool
         self._server = _server(settings, session)
-        self._word_vectors = WordVectors() if word_vectors.is_installed() else None
+        self._word_vectors = WordVectors() if is_installed() else None
         self._by_model: dict[str, Embedder] = {}
 
     @property
@@ -118,7 +125,7 @@ def _server(settings: VectorStoreSettings, session: aiohttp.ClientSession) -> En
     return Engine(settings.embedding_url, session, EngineOptions(key=_key(settings) or None))
 
 
-def check_embeddings(settings: VectorStoreSettings) -> None:
+def check_embeddings(settings: VectorStoreSettings, is_installed: Callable[[], bool] = word_vectors.is_installed) -> None:
     """What one setting alone does not show. Raises SettingsError."""
     chosen = settings.embedding_model
     if settings.embedding_url is not None:
@@ -129,7 +136,7 @@ def check_embeddings(settings: VectorStoreSettings) -> None:
     elif settings.embedding_key is not None:
         raise SettingsError(f"{TABLE}.embedding_url is missing: {TABLE}.embedding_key is for a server of your own")
     _key(settings)
-    if chosen == WORDLLAMA and not word_vectors.is_installed():
+    if chosen == WORDLLAMA and not is_installed():
         raise SettingsError(missing_extra(f'{TABLE}.embedding_model = "{WORDLLAMA}"', "search"))
     if chosen not in (None, OFF) and find_spec("numpy") is None:
         raise SettingsError(missing_extra(f"{TABLE}.embedding_model", "search"))

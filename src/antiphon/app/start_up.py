@@ -26,9 +26,9 @@ def this_machine(settings: Settings) -> Machine:
     return Machine(models_directory(settings), machine_memory(), settings.model_context, settings.model_slots)
 
 
-def better_model(settings: Settings, model: str) -> str | None:
-    """A line for who runs the toy without having pulled anything better."""
-    machine = this_machine(settings)
+def better_model(settings: Settings, model: str, machine: Machine | None = None) -> str | None:
+    """A line for who runs the toy without having pulled anything better. `machine`: None for this one."""
+    machine = machine or this_machine(settings)
     better = machine.recommended()
     if model != TOY.name or better is TOY or any(pulled.rank > TOY.rank for pulled in machine.pulled()):
         return None

@@ -35,6 +35,7 @@ from antiphon.store import default_url, open_store
 from antiphon.transport import BACKLOG, make_session
 
 if TYPE_CHECKING:
+    from antiphon.engines.embedded.model_choice import Machine
     from antiphon.engines.embedded.process import EngineProcess, ModelOptions
 import os
 
@@ -207,7 +208,10 @@ async def listen(runner: web.AppRunner, settings: Settings) -> Address:
 
 
 async def choose_engines(
-    settings: Settings, session: aiohttp.ClientSession, ports: Mapping[int, str] = WELL_KNOWN_PORTS
+    settings: Settings,
+    session: aiohttp.ClientSession,
+    ports: Mapping[int, str] = WELL_KNOWN_PORTS,
+    machine: "Machine | None" = None,
 ) -> "tuple[Settings, EngineProcess | None]":
     """The engines that are named; else those found on this machine; else the embedded one, with the best pulled model."""
     if settings.model is not None:
@@ -217,7 +221,7 @@ async def choose_engines(
     found = await find_local_engines(session, {}, own_port=settings.port, ports=ports)
     if found:
         return msgspec.structs.replace(settings, upstream=tuple(found)), None
-    return settings, _embedded_default(settings, ports)
+    return settings, _embedded_default(settings, ports, machine)
 
 
 # ---- the embedded engine, without whose modules a gateway in front of other engines starts faster --------------------
@@ -242,13 +246,13 @@ def _embedded(settings: Settings, model: str) -> "EngineProcess":
     return EngineProcess(model, model_options(settings))
 
 
-def _embedded_default(settings: Settings, ports: Mapping[int, str]) -> "EngineProcess":
+def _embedded_default(settings: Settings, ports: Mapping[int, str], machine: "Machine | None") -> "EngineProcess":
     from antiphon.app.start_up import this_machine
     from antiphon.engines.embedded.process import can_embed
 
     if not can_embed():
         raise no_engine_found(ports)
-    return _embedded(settings, this_machine(settings).default().name)
+    return _embedded(settings, (machine or this_machine(settings)).default().name)
 
 
 def _better_model(settings: Settings, embedded: "EngineProcess") -> str | None:

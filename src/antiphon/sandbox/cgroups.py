@@ -187,7 +187,10 @@ ADVICE = (
 )
 
 
-def find_cgroups(process: Path = Path("/proc/self")) -> Cgroups:
+THIS_PROCESS = Path("/proc/self")
+
+
+def find_cgroups(process: Path = THIS_PROCESS) -> Cgroups:
     """Where the gateway may make groups. Raises NoCgroups."""
     try:
         mounts, own = (

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from antiphon.sandbox.cgroups import NoCgroups, find_cgroups
+from antiphon.sandbox.cgroups import THIS_PROCESS, NoCgroups, find_cgroups
 from antiphon.sandbox.folder import remove_folder
 from antiphon.sandbox.kernel import Kernel, KernelFailed
 from antiphon.sandbox.runs import MIB, SandboxLimits
@@ -141,10 +141,15 @@ FAILURES = (
 
 
 async def open_sandbox(
-    python: str | None = None, packages: Sequence[Path] | None = None, private: Sequence[Path] = ()
+    python: str | None = None,
+    packages: Sequence[Path] | None = None,
+    private: Sequence[Path] = (),
+    *,
+    process: Path = THIS_PROCESS,
 ) -> Sandbox:
-    """A sandbox that works, and does not show what is private. Raises NoSandbox, with the reason."""
-    sandbox = await asyncio.to_thread(_made, python, packages, private)
+    """A sandbox that works, and does not show what is private. Raises NoSandbox, with the reason. `process`: where the system
+    shows the control groups of this process."""
+    sandbox = await asyncio.to_thread(_made, python, packages, private, process)
     if (reason := await probe(sandbox)) is not None:
         raise NoSandbox(reason)
     return sandbox
@@ -206,7 +211,7 @@ def _outside() -> Path:
     return outside
 
 
-def _made(python: str | None, packages: Sequence[Path] | None, private: Sequence[Path]) -> Sandbox:
+def _made(python: str | None, packages: Sequence[Path] | None, private: Sequence[Path], process: Path) -> Sandbox:
     if sys.platform != "linux":
         raise NoSandbox(
             "Code can be run on Linux only: the sandbox needs its namespaces and control groups. "
@@ -219,7 +224,7 @@ def _made(python: str | None, packages: Sequence[Path] | None, private: Sequence
     if os.geteuid() == 0 and not os.path.exists("/usr/bin/setpriv"):
         raise NoSandbox("setpriv is not installed. Install the package `util-linux`.")
     try:
-        return Sandbox(find_cgroups(), python=python, packages=packages, private=private)
+        return Sandbox(find_cgroups(process), python=python, packages=packages, private=private)
     except (NoCgroups, UnusablePython) as failed:
         raise NoSandbox(f"Code cannot be run here: {failed}") from failed
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from antiphon.store.operations import Database
 from antiphon.store.records import (
     PAGE_BYTES,
+    SEARCH_BOUNDS,
     Cancellation,
     Conversation,
     Event,
@@ -24,6 +25,7 @@ from antiphon.store.records import (
     Pieces,
     Progress,
     Record,
+    SearchBounds,
 )
 from antiphon.store.wakeups import Wakeup
 
@@ -241,7 +243,13 @@ class AdminStore(Protocol):
     """Lists of all that is stored, the newest first; its owners; and what is removed in time."""
 
     async def list_responses(
-        self, owner: str | None, *, search: bytes = b"", after: ListPlace | None = None, limit: int = 20
+        self,
+        owner: str | None,
+        *,
+        search: bytes = b"",
+        after: ListPlace | None = None,
+        limit: int = 20,
+        bounds: SearchBounds = SEARCH_BOUNDS,
     ) -> Listing:
         """A page of the responses of an owner; None: of all owners. `search`: what their input or output, as JSON, contains.
 
@@ -249,7 +257,13 @@ class AdminStore(Protocol):
         """
 
     async def list_conversations(
-        self, owner: str | None, *, search: bytes = b"", after: ListPlace | None = None, limit: int = 20
+        self,
+        owner: str | None,
+        *,
+        search: bytes = b"",
+        after: ListPlace | None = None,
+        limit: int = 20,
+        bounds: SearchBounds = SEARCH_BOUNDS,
     ) -> Listing:
         """The same of conversations, and of their items."""
 

@@ -222,6 +222,16 @@ NEWEST = ListPlace(2**62, "")
 
 ROWS = 500
 BYTES = 16 * 1024 * 1024
+
+
+class SearchBounds(NamedTuple):
+    """How many rows and bytes one page of a search reads."""
+
+    rows: int = ROWS
+    bytes: int = BYTES
+
+
+SEARCH_BOUNDS = SearchBounds()
 # Of a conversation, the newest are searched: it may have any number of them.
 ITEMS = 2000
 

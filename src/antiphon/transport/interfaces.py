@@ -1,5 +1,6 @@
 """What both transports offer."""
 
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Protocol
@@ -98,6 +99,10 @@ class EndpointOptions(NamedTuple):
     first_byte_timeout: float
     # For https: whom the certificate is for. None: the host of the URL.
     server_name: str | None = None
+    # Whose certificates are trusted. None: those that the system trusts.
+    ssl_context: ssl.SSLContext | None = None
+    # Seconds after which a connection that is not used is closed.
+    idle_limit: float = IDLE_LIMIT
 
 
 class Endpoint(Protocol):

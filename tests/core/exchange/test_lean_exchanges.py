@@ -1,12 +1,10 @@
-"""What a request costs, counted and not timed: nothing is made that it does not use, and what comes again is made once."""
+"""Nothing is made that a request does not use, what comes again is made once, and nothing stays in memory."""
 
 import gc
 import weakref
 from typing import Any
 
-import msgspec
 from support.exchanges import make_environment
-from support.operations import count_calls
 
 from antiphon.core.exchange.environment import Environment
 from antiphon.core.exchange.exchange import Exchange
@@ -14,8 +12,6 @@ from antiphon.core.hosted.mcp.tools import McpTools
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.help import NO_HELP, Help
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
-from antiphon.core.prompt.stored_form import items_to_stored_form
-from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.recording.recording import Recording
 from antiphon.core.toolbox.cache import KnownToolboxes, toolbox_key
 from antiphon.core.toolbox.definitions import DEFINITIONS
@@ -54,59 +50,6 @@ def history(turns: int) -> list[dict[str, Any]]:
             {"type": "function_call_output", "call_id": id, "output": "done " * 200},
         ]
     return items
-
-
-def calls_of(request: CreateResponse, environment: Environment) -> int:
-    engines = [known_engine()]
-    Exchange(request, engines, environment)
-    return count_calls(lambda: Exchange(request, engines, environment))
-
-
-# ---- how much work it is ---------------------------------------------------------------------------------------------
-
-
-def test_a_small_request_is_prepared_in_few_calls() -> None:
-    """131 functions are called, those written in C included; it was 400 before what most requests do not use was left out."""
-    assert calls_of(request_with(), make_environment()) < 134
-
-
-def test_a_small_answer_is_read_and_finished_in_few_calls() -> None:
-    exchange = Exchange(request_with(), [known_engine()], make_environment())
-    exchange.start()
-    # 152 and 78 functions.
-    assert count_calls(lambda: exchange.receive(ANSWER)) < 160
-    assert count_calls(lambda: [exchange.finish(), exchange.end()]) < 82
-
-
-def test_an_item_of_a_history_is_converted_in_few_calls() -> None:
-    """29 for each; it was 93."""
-    environment = make_environment()
-    few, many = (calls_of(request_with(input=history(turns)), environment) for turns in (20, 120))
-    assert (many - few) / 300 < 32
-
-
-def test_an_item_is_brought_into_its_stored_form_in_few_calls() -> None:
-    """16 for each; it was 23."""
-
-    def calls(turns: int) -> int:
-        items = history(turns)
-        return count_calls(lambda: items_to_stored_form(items, str))
-
-    assert (calls(120) - calls(20)) / 300 < 17
-
-
-def test_an_item_of_a_body_is_checked_in_few_calls() -> None:
-    def calls(turns: int) -> int:
-        body = msgspec.json.encode({"model": "m", "input": history(turns)})
-        return count_calls(lambda: body_to_request(body))
-
-    assert (calls(120) - calls(20)) / 300 < 4
-
-
-def test_notices_cost_little_where_there_are_none() -> None:
-    exchange = Exchange(request_with(), [known_engine()], make_environment())
-    assert exchange.notices == []
-    assert count_calls(lambda: exchange.notices) < 11
 
 
 # ---- what is made once -----------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Loops: which calls are one, what the model is told about them, and which tools it may call then."""
 
 import json
-import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from support.demands import complaint
 from support.engine import answer, call, objection, text
 from support.exchanges import Recorder, run_answers
 from support.items import assistant, call_output, function_call, user
+from support.operations import assert_linear, count_calls
 from support.toy_tool import DICE, Dice, roll
 
 from antiphon.core.knowledge.dialect import Dialect
@@ -531,11 +532,11 @@ def test_the_work_grows_with_the_number_of_calls_and_not_with_its_square() -> No
             for at in range(count)
         ]
 
-    many = turns(10_000)
-    for helped in (True, False):
-        began = time.process_time()
-        find_loops(many, helped=helped)
-        assert time.process_time() - began < 1
+    def work_of(count: int) -> Callable[[], object]:
+        many = turns(count)
+        return lambda: [find_loops(many, helped=helped) for helped in (True, False)]
+
+    assert_linear(work_of, 1_000, count_calls)
 
 
 # ---- other names for the same call -----------------------------------------------------------------------------------

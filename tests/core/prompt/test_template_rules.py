@@ -381,7 +381,6 @@ def test_a_call_that_was_rejected_satisfies_the_demands() -> None:
 # ---- size ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(30)
 def test_rules_are_applied_to_many_calls_in_linear_time() -> None:
     dialect = replace(MISTRAL, takes_parallel_calls=False, takes_system_role=False)
     calls = [function_call(f"call_{at}") for at in range(4_000)]

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 import antiphon
 from antiphon import errors
 from antiphon.core.recording.explanations import (
@@ -29,19 +27,16 @@ UNSEEN = {
 }
 
 
-@pytest.mark.parametrize("code", sorted({each.default_code for each in CLASSES if each.default_code} - UNSEEN - {"not_found"}))
-def test_every_error_of_a_request_is_explained(code: str) -> None:
-    assert explain_error(code) is not OTHER_ERROR
+def test_every_error_of_a_request_is_explained() -> None:
+    codes = {each.default_code for each in CLASSES if each.default_code} - UNSEEN - {"not_found"}
+    assert codes
+    assert [code for code in sorted(codes) if explain_error(code) is OTHER_ERROR] == []
 
 
-@pytest.mark.parametrize("code", sorted(ERRORS))
-def test_every_code_that_is_explained_exists(code: str) -> None:
-    assert f'"{code}"' in SOURCE
-
-
-@pytest.mark.parametrize("words", [words for words, _ in NOTICES])
-def test_every_notice_that_is_explained_exists(words: str) -> None:
-    assert words in SOURCE.replace("{TRIGGER}", "")
+def test_every_code_and_notice_that_is_explained_exists() -> None:
+    assert [code for code in ERRORS if f'"{code}"' not in SOURCE] == []
+    source = SOURCE.replace("{TRIGGER}", "")
+    assert [words for words, _ in NOTICES if words not in source] == []
 
 
 def test_what_is_not_in_the_tables_is_explained_in_general() -> None:

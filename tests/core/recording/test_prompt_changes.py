@@ -13,6 +13,7 @@ from msgspec import structs
 from antiphon.core.recording.prompt_changes import (
     ONLY_LONGER,
     Asked,
+    PromptPrint,
     closest,
     compare,
     to_print,
@@ -196,3 +197,14 @@ def test_the_size_of_a_print_is_what_it_takes_in_memory() -> None:
     counted = sum(each.size for each in prints)
     assert counted * 0.9 < taken < counted * 1.1
     assert counted < 20 * 10_000
+
+
+def test_prompts_that_differ_only_in_a_call_are_not_the_same() -> None:
+    def printed(**function: str) -> PromptPrint:
+        call = {"id": "c", "function": {"name": "f", "arguments": "{}"} | function}
+        return to_print(chat(SYSTEM, ASK, edited(CALLED, tool_calls=[call])), ENGINE)
+
+    before = printed()
+    assert printed().extends(before)
+    assert not printed(name="g").extends(before)
+    assert not printed(arguments='{"a": 1}').extends(before)

@@ -173,19 +173,20 @@ def test_a_mark_becomes_a_link(written: str, expected: str) -> None:
     assert whole == expected
     assert all(whole[each["start_index"] : each["end_index"]] in (A, B) for each in annotations)
     assert len(annotations) == expected.count(A) + expected.count(B)
+    assert_same_in_every_split(written)
 
 
 @pytest.mark.parametrize("written", NO_MARKS)
 def test_anything_else_stays_as_it_is(written: str) -> None:
     assert shown([written]) == (written, [])
+    assert_same_in_every_split(written)
 
 
-@pytest.mark.parametrize("written", [*MARKS, *NO_MARKS])
-def test_it_does_not_matter_how_the_text_is_split(written: str) -> None:
+def assert_same_in_every_split(written: str) -> None:
     whole = shown([written])
     assert shown(written) == whole, "character by character"
     for at in range(len(written)):
-        assert shown([written[:at], "", written[at:]]) == whole
+        assert shown([written[:at], "", written[at:]]) == whole, f"split at {at}"
 
 
 PIECES = [
@@ -304,23 +305,23 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("in_pieces", [True, False], ids=["in pieces", "at once"])
 @pytest.mark.parametrize("piece", TEXTS)
-def test_the_work_grows_with_the_length_of_the_text(piece: str, in_pieces: bool) -> None:
-    def work_of(size: int) -> Callable[[], object]:
-        return lambda: shown_length([piece] * size if in_pieces else [piece * size])
+def test_the_work_grows_with_the_length_of_the_text(piece: str) -> None:
+    def in_pieces(size: int) -> Callable[[], object]:
+        return lambda: shown_length([piece] * size)
 
-    assert_linear(work_of, 500, count_calls)
+    def at_once(size: int) -> Callable[[], object]:
+        return lambda: shown_length([piece * size])
+
+    assert_linear(in_pieces, 500, count_calls)
+    assert_linear(at_once, 500, count_calls)
+    # What is buffered is not copied for every piece.
+    assert_linear(lambda size: lambda: shown_length([CopiedText(piece)] * size), 1000, count_copied)
 
 
 def shown_length(pieces: Iterable[str]) -> int:
     marks = CitationMarks(make_sources())
     return sum(len(delta.text) for piece in pieces for delta in marks.feed(piece))
-
-
-@pytest.mark.parametrize("piece", TEXTS)
-def test_what_is_buffered_is_not_copied_for_every_piece(piece: str) -> None:
-    assert_linear(lambda size: lambda: shown_length([CopiedText(piece)] * size), 1000, count_copied)
 
 
 # ---- sources -----------------------------------------------------------------------------------------------------------

@@ -41,6 +41,8 @@ CASES = {
     "an empty thought": ("<think></think>Paris.", "", "Paris."),
     "two thoughts in a row": ("<think>a</think><think>b</think>c", "ab", "c"),
     "never closed": ("<think>hm", "hm", ""),
+    "a closing tag in quotation marks": ('Write "</think>" at the end.', "", 'Write "</think>" at the end.'),
+    "a closing tag in single quotation marks": ("Write '</think>' at the end.", "", "Write '</think>' at the end."),
     "tags that are quoted": ("Use <think> and </x> or `</think>`.", "", "Use <think> and </x> or `</think>`."),
     "a tag after the text has begun": ("<think>a</think>b<think>c</think>d", "a", "b<think>c</think>d"),
     "almost a tag": ("<thin", "", "<thin"),
@@ -321,7 +323,6 @@ def test_any_split_gives_the_same_where_no_client_waits(head: str, cuts: list[in
     assert merge(read(pieces, Start.PATIENT)) == merge(read([raw], Start.PATIENT))
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("written", ["a", f"`{CLOSE}", "<"])
 def test_waiting_for_a_closing_tag_takes_time_in_proportion_to_the_text(written: str) -> None:
     text = "x" + written * (300_000 // len(written))

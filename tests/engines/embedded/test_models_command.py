@@ -191,21 +191,18 @@ async def test_an_unknown_name_is_an_error_with_close_ones(tmp_path: Path) -> No
 # ---- the line about a better model -----------------------------------------------------------------------------------
 
 
-def test_who_runs_the_toy_is_told_how_to_get_a_better_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.app.start_up.machine_memory", lambda: MEMORY)
-    settings = Settings(cache_dir=str(tmp_path))
-    assert better_model(settings, "smollm2") == (
+def test_who_runs_the_toy_is_told_how_to_get_a_better_model(tmp_path: Path) -> None:
+    settings, machine = Settings(cache_dir=str(tmp_path)), Machine(tmp_path / "models", MEMORY)
+    assert better_model(settings, "smollm2", machine) == (
         "smollm2 is a toy. For a model that does real work: antiphon pull qwen2.5-coder-1.5b (1.1 GB), then start again."
     )
-    assert better_model(settings, "pebble") is None
+    assert better_model(settings, "pebble", machine) is None
 
 
-def test_after_a_better_model_was_pulled_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.app.start_up.machine_memory", lambda: MEMORY)
+def test_after_a_better_model_was_pulled_nothing_is_said(tmp_path: Path) -> None:
     pretend_pulled(tmp_path / "models", "qwen3-4b")
-    assert better_model(Settings(cache_dir=str(tmp_path)), "smollm2") is None
+    assert better_model(Settings(cache_dir=str(tmp_path)), "smollm2", Machine(tmp_path / "models", MEMORY)) is None
 
 
-def test_a_machine_that_is_too_small_for_a_better_model_gets_no_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.app.start_up.machine_memory", lambda: 1_000_000_000)
-    assert better_model(Settings(cache_dir=str(tmp_path)), "smollm2") is None
+def test_a_machine_that_is_too_small_for_a_better_model_gets_no_advice(tmp_path: Path) -> None:
+    assert better_model(Settings(cache_dir=str(tmp_path)), "smollm2", Machine(tmp_path / "models", 1_000_000_000)) is None

@@ -121,7 +121,6 @@ async def test_a_killed_engine_fails_its_stream_once_and_comes_back(tmp_path: Pa
 async def test_its_process_reports_what_it_does_until_it_can_be_used(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("antiphon.logs.logger.propagate", True)
     embedded = EngineProcess(str(write_tiny_model(tmp_path / "pebble.gguf")), ModelOptions(Path(), threads=1))
     assert embedded.loading == Loading("pebble", "loading")
     reported: asyncio.Queue[Loading] = asyncio.Queue()
@@ -149,7 +148,6 @@ async def test_its_process_reports_what_it_does_until_it_can_be_used(
 async def test_the_pauses_before_restarts_grow_until_the_engine_is_stable(
     stable_after: float, pauses: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("antiphon.logs.logger.propagate", True)
     model = write_tiny_model(tmp_path / "pebble.gguf")
     async with running_embedded(model, pauses=RestartPauses(0.01, 0.03, stable_after)) as (_, embedded):
         # The model can no longer be loaded, so every restart fails.

@@ -31,7 +31,6 @@ def test_elsewhere_the_log_of_a_gateway_gets_a_line_every_ten_per_cent(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    monkeypatch.setattr("antiphon.logs.logger.propagate", True)
     with caplog.at_level("INFO", "antiphon"), show_progress("pebble") as progress:
         for received in range(201):
             progress(received, 200)

@@ -21,6 +21,7 @@ from support.streams import check_stream, parse
 from support.tiny_model import write_tiny_model, write_toy
 
 from antiphon.cli.serve import NoEngine, choose_engines
+from antiphon.engines.embedded.model_choice import Machine
 from antiphon.engines.embedded.named_models import BY_NAME
 from antiphon.settings.settings import Settings
 from antiphon.transport import make_session
@@ -182,10 +183,11 @@ async def test_pull_shows_where_the_model_is(tmp_path: Path) -> None:
 
 
 async def chosen(*engines: MockEngine, cache_dir: str = "/nowhere", **settings: Any) -> tuple[tuple[str, ...], str | None]:
-    """The ports of these engines are the well-known ones."""
+    """The ports of these engines are the well-known ones. The machine has 8 GB."""
+    machine = Machine(Path(cache_dir) / "models", MEMORY)
     ports = {int(engine.url.rpartition(":")[2]): "mock" for engine in engines}
     async with make_session() as session:
-        found, embedded = await choose_engines(Settings(cache_dir=cache_dir, **settings), session, ports)
+        found, embedded = await choose_engines(Settings(cache_dir=cache_dir, **settings), session, ports, machine)
     return found.upstream, embedded.alias if embedded is not None else None
 
 
@@ -204,15 +206,12 @@ async def test_an_engine_that_is_found_is_served(engine: MockEngine) -> None:
 
 async def test_without_any_engine_the_embedded_one_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert await chosen() == ((), "smollm2")
-    monkeypatch.setattr("antiphon.engines.embedded.process.can_embed", lambda: False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(NoEngine, match=r"pip install '\.\[embedded\]'"):
         await chosen()
 
 
-async def test_the_embedded_engine_runs_the_best_pulled_model(
-    engine: MockEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("antiphon.app.start_up.machine_memory", lambda: MEMORY)
+async def test_the_embedded_engine_runs_the_best_pulled_model(engine: MockEngine, tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     with (tmp_path / "models" / "qwen2.5-coder-1.5b.gguf").open("wb") as file:
         file.truncate(BY_NAME["qwen2.5-coder-1.5b"].size)

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,8 +33,7 @@ TOOL: Any = {
 
 @pytest.fixture(scope="session")
 def url(model_cache: Path) -> Iterator[str]:
-    """The URL of a running gateway that answered its first request within a minute of its start."""
-    began = time.monotonic()
+    """The URL of a running gateway that has answered its first request."""
     command = [*ANTIPHON, "serve", "--model", "smollm2", "--port", "0"]
     process = subprocess.Popen(
         command, env=environment(model_cache), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -44,7 +42,6 @@ def url(model_cache: Path) -> Iterator[str]:
     try:
         url = process.stdout.readline().removeprefix("Antiphon is ready at ").removesuffix("/v1\n")
         assert stream(url, input="Say hi.", max_output_tokens=8)["usage"]["output_tokens"] >= 1
-        assert time.monotonic() - began < 60
         yield url
     finally:
         process.terminate()

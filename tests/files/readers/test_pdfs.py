@@ -12,6 +12,7 @@ from support.pdfs import make_pdf, make_scan
 from antiphon.core.checks.work import CheckOutcome, DocumentWork
 from antiphon.core.prompt.documents import KnownDocuments
 from antiphon.files.readers import pdfs
+from antiphon.files.readers.pdfs import ImageLimits
 from antiphon.gateway.runs.check_process import run_check
 
 DOCUMENT = make_pdf("Hello", "World")
@@ -62,14 +63,11 @@ def test_the_images_of_a_scanned_pdf_are_taken_as_they_are() -> None:
     assert read(make_scan(b"\0", filter="/CCITTFaxDecode")).complaint == pdfs.NO_TEXT
 
 
-def test_more_images_than_an_engine_could_see_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_images_than_an_engine_could_see_are_refused() -> None:
     scan = make_scan(b"\xff\xd8one", b"\xff\xd8two")
-    monkeypatch.setattr(pdfs, "MOST_IMAGE_BYTES", 9)
-    assert read(scan).complaint == pdfs.TOO_MANY_IMAGES
-    monkeypatch.setattr(pdfs, "MOST_IMAGE_BYTES", 10)
-    assert len(read(scan).images) == 2
-    monkeypatch.setattr(pdfs, "MOST_IMAGES", 1)
-    assert read(scan).complaint == pdfs.TOO_MANY_IMAGES
+    assert pdfs.read(scan, 1000, ImageLimits(bytes=9)).complaint == pdfs.TOO_MANY_IMAGES
+    assert len(pdfs.read(scan, 1000, ImageLimits(bytes=10)).images) == 2
+    assert pdfs.read(scan, 1000, ImageLimits(images=1)).complaint == pdfs.TOO_MANY_IMAGES
 
 
 def test_a_text_that_is_longer_than_wanted_is_refused() -> None:

@@ -1,12 +1,13 @@
 """Texts divided into chunks: all of the text, nothing too large, and the overlap that was asked for."""
 
-import time
+from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.operations import assert_linear, count_calls
 
 from antiphon.files.vector_stores.chunking import chunks, spans, tokens_of
 
@@ -97,13 +98,15 @@ def test_letters_of_several_bytes_take_more_of_a_chunk() -> None:
 
 
 @pytest.mark.parametrize("piece", ["a", " ", "\n", ". ", "漢", "\u0301", "word ", "a.\n\n", "-a"])
-def test_the_time_grows_with_the_length_only(piece: str) -> None:
-    def seconds(length: int) -> float:
+def test_the_work_grows_with_the_length_only(piece: str) -> None:
+    def work_of(length: int) -> Callable[[], None]:
         text = piece * (length // len(piece))
-        began = time.process_time()
-        assert sum(1 for _ in spans(text, Chunking(800, 400))) < length / 200
-        return time.process_time() - began
 
-    seconds(10_000)
-    # Quadratic work would take a hundred times as long.
-    assert seconds(1_000_000) < 30 * max(seconds(100_000), 0.02)
+        def work() -> None:
+            assert sum(1 for _ in spans(text, Chunking(800, 400))) < length / 200
+
+        return work
+
+    assert_linear(work_of, 100_000, count_calls)
+    # Regular expressions are not counted: with one that took the square of this, the test would not end.
+    work_of(1_000_000)()

@@ -13,7 +13,7 @@ import pytest_asyncio
 from support.background import Background, held_back
 from support.engine import MockEngine
 from support.gateway import running_gateway
-from support.stores import Clock
+from support.stores import Clock, interposed
 from support.streams import TERMINAL, check_stream
 
 from antiphon.errors import StoreUnavailable
@@ -21,8 +21,6 @@ from antiphon.gateway.background.followers import ended
 from antiphon.store import Store, open_store
 from antiphon.store.records import Event
 from bench.processes import free_port
-
-pytestmark = pytest.mark.timeout(30)
 
 
 @pytest.fixture
@@ -107,11 +105,10 @@ async def test_a_cancellation_that_a_dead_worker_left_is_done_by_another(engine:
 
 
 @pytest.mark.parametrize("operation", ["chain", "append_events", "finish"])
-async def test_a_short_outage_of_the_store_loses_nothing(
-    engine: MockEngine, store: Store, monkeypatch: pytest.MonkeyPatch, operation: str
-) -> None:
+async def test_a_short_outage_of_the_store_loses_nothing(engine: MockEngine, store: Store, operation: str) -> None:
     script, go_on = held_back("Hel", "lo")
     works, failed = getattr(store, operation), asyncio.Event()
+    failing, interference = interposed(store)
 
     async def away(*work: Any) -> Any:
         if not failed.is_set():
@@ -123,9 +120,9 @@ async def test_a_short_outage_of_the_store_loses_nothing(
         background = Background(idle)
         first = await idle.create("Hi")
         id = (await background.create(previous_response_id=first["id"]))["id"]
-        monkeypatch.setattr(store, operation, away)
+        interference.instead[operation] = away
         engine.will(script)
-        async with running_gateway(engine, shares=store):
+        async with running_gateway(engine, shares=failing):
             if operation != "finish":
                 await failed.wait()
             go_on.set()

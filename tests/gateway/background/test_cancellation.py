@@ -10,8 +10,6 @@ from support.streams import BEGINNING, TERMINAL, check_stream
 
 from bench.processes import free_port
 
-pytestmark = pytest.mark.timeout(30)
-
 
 @pytest.fixture
 def background(gateway: GatewayUnderTest) -> Background:

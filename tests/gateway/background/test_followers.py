@@ -13,14 +13,13 @@ from support.background import Background, held_back
 from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.raw_client import RawClient, dialled
+from support.stores import interposed
 from support.streams import BEGINNING, check_stream, parse
 
 from antiphon.core.events.encode import STILL_HERE
 from antiphon.errors import StoreUnavailable
 from antiphon.store.records import Event
 from antiphon.store.sql.background import PAGE_ROWS
-
-pytestmark = pytest.mark.timeout(30)
 
 Events = list[dict[str, Any]]
 
@@ -228,25 +227,26 @@ async def test_a_store_that_fails_ends_the_connection_and_the_client_can_come_ba
     check_stream(events)
 
 
-async def test_without_chunks_a_stream_that_fails_is_reset(
-    background: Background, engine: MockEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_chunks_a_stream_that_fails_is_reset(engine: MockEngine) -> None:
     """Of such a body the close would be the end, and half of it would be taken for all."""
     script, go_on = held_back("Hel", "lo")
     engine.will(script)
-    id = (await background.create())["id"]
+    store, interference = interposed()
 
     async def fail(*_: object) -> None:
         raise StoreUnavailable
 
-    async with dialled(background.gateway) as client:
-        await until_first_word(client, f"/v1/responses/{id}?stream=true", version="1.0")
-        monkeypatch.setattr(background.gateway.gateway.store, "events", fail)
-        go_on.set()
-        with pytest.raises(ConnectionResetError):
-            await client.rest()
-    monkeypatch.undo()
-    await background.ended(id)
+    async with running_gateway(engine, shares=store) as gateway:
+        background = Background(gateway)
+        id = (await background.create())["id"]
+        async with dialled(gateway) as client:
+            await until_first_word(client, f"/v1/responses/{id}?stream=true", version="1.0")
+            interference.instead["events"] = fail
+            go_on.set()
+            with pytest.raises(ConnectionResetError):
+                await client.rest()
+        interference.instead.clear()
+        await background.ended(id)
 
 
 # ---- what cannot be followed -----------------------------------------------------------------------------------------

@@ -7,17 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
 from support import gateway as gateways
 from support.background import Background, held_back
 from support.engine import MockEngine, Writer, text
+from support.stores import interposed
 
 from antiphon.app.options import Intervals
 from antiphon.gateway.background import workers
 from antiphon.store import Store
-
-pytestmark = pytest.mark.timeout(30)
-
 
 # A response that waits tries again soon.
 running_gateway = partial(gateways.running_gateway, intervals=Intervals(background_retry=0.02))
@@ -95,11 +92,12 @@ async def test_the_engine_never_gets_more_responses_than_there_are_workers(engin
     assert (busy.most, len(engine.requests)) == (2, 10)
 
 
-async def test_the_number_of_claimed_responses_is_limited(engine: MockEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with running_gateway(engine, background_workers=1) as gateway:
-        background, store = Background(gateway), gateway.gateway.store
+async def test_the_number_of_claimed_responses_is_limited(engine: MockEngine) -> None:
+    store, interference = interposed()
+    claim, finish = interference.store.claim, interference.store.finish
+    async with running_gateway(engine, shares=store, background_workers=1) as gateway:
+        background = Background(gateway)
         claimed, most, full = set[str](), 0, asyncio.Event()
-        claim, finish = store.claim, store.finish
 
         async def claim_and_count(*asked: Any) -> Any:
             nonlocal most
@@ -115,8 +113,7 @@ async def test_the_number_of_claimed_responses_is_limited(engine: MockEngine, mo
             claimed.discard(record.id)
             return await finish(record, *rest)
 
-        monkeypatch.setattr(store, "claim", claim_and_count)
-        monkeypatch.setattr(store, "finish", finish_and_count)
+        interference.instead = {"claim": claim_and_count, "finish": finish_and_count}
         room = await Room.occupied(gateway)
         ids = [(await background.create(conversation=room.id))["id"] for _ in range(workers.CLAIMED_PER_PLACE + 2)]
         await full.wait()

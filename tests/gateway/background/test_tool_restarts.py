@@ -9,6 +9,7 @@ from support.background import Background
 from support.engine import MockEngine, answer, call, text
 from support.gateway import CHECKER, running_gateway
 from support.postgres import PostgresServer
+from support.stores import interposed
 from support.toy_tool import DICE, NATIVE, KnownDice
 
 from antiphon.app.parts import Extensions
@@ -18,8 +19,6 @@ from antiphon.core.toolbox.tools import ToolResult
 from antiphon.gateway.state.record_format import encode_call
 from antiphon.store import open_store
 from antiphon.tools.runner import ToolContext
-
-pytestmark = pytest.mark.timeout(30)
 
 
 class Mail(KnownDice):
@@ -115,20 +114,19 @@ async def test_a_tool_without_an_effect_of_its_own_is_run_again(engine: MockEngi
     assert "antiphon_notices" not in response
 
 
-async def test_a_call_that_cannot_be_noted_is_not_run(engine: MockEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_that_cannot_be_noted_is_not_run(engine: MockEngine) -> None:
     mail = Mail()
     mail.begun.set()
     engine.will(rolls(6, "a"), text("Not sent."))
-    async with open_store("memory:") as store:
 
-        async def lost(*call: Any) -> bool:
-            return False
+    async def lost(*call: Any) -> bool:
+        return False
 
-        monkeypatch.setattr(store, "begin_call", lost)
-        async with running_gateway(
-            engine, shares=store, extensions=Extensions(tools={"dice": mail}, checker=CHECKER)
-        ) as gateway:
-            response = await Background(gateway).made(tools=[DICE])
+    store, interference = interposed()
+    interference.instead["begin_call"] = lost
+    extensions = Extensions(tools={"dice": mail}, checker=CHECKER)
+    async with running_gateway(engine, shares=store, extensions=extensions) as gateway:
+        response = await Background(gateway).made(tools=[DICE])
     assert mail.ran == []
     assert "must not be run twice" in engine.last["messages"][-1]["content"]
     assert response["status"] == "completed"

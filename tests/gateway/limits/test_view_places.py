@@ -8,8 +8,6 @@ import pytest
 from antiphon.errors import RateLimited
 from antiphon.gateway.limits.view_places import ViewPlaces
 
-pytestmark = pytest.mark.timeout(30)
-
 
 class Works:
     """Work that begins in turn, and ends when the test says so."""

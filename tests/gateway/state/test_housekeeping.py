@@ -3,7 +3,6 @@
 import asyncio
 from pathlib import Path
 
-import pytest
 from support.stores import Clock, put_as_before, record
 
 from antiphon.gateway.state.housekeeping import sweep_store
@@ -15,7 +14,6 @@ from antiphon.store.sqlite.database import open_sqlite
 from antiphon.store.wakeups import Wakeups
 
 
-@pytest.mark.timeout(30)
 async def test_an_older_database_is_indexed_at_the_first_start(tmp_path: Path) -> None:
     path, clock = str(tmp_path / "responses.db"), Clock()
     async with open_sqlite(path, Wakeups(), clock, migrations=MIGRATIONS[:3]) as database:

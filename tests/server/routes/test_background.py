@@ -11,8 +11,6 @@ from support.streams import check_stream
 
 from bench.processes import free_port
 
-pytestmark = pytest.mark.timeout(30)
-
 BEGINNING = ["response.created", "response.queued", "response.in_progress"]
 
 

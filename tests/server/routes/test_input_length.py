@@ -2,11 +2,8 @@
 
 from typing import Any
 
-import pytest
 from support.engine import MockEngine, Refusal, text
 from support.gateway import GatewayUnderTest, running_gateway, standing_before
-
-from antiphon.core.prompt.truncation import share_to_drop, truncated
 
 # ---- counted ---------------------------------------------------------------------------------------------------------
 
@@ -114,32 +111,3 @@ async def test_without_truncation_nothing_is_left_out() -> None:
         status, body = await gateway.post({"input": history(3)})
         assert (status, body["error"]["code"]) == (400, "context_length_exceeded")
         assert len(engine.requests) == 1
-
-
-def test_the_output_of_a_call_that_was_left_out_is_left_out_too() -> None:
-    items = [
-        {"role": "user", "content": "a" * 100},
-        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
-        {"role": "user", "content": "b"},
-        {"type": "function_call_output", "call_id": "c", "output": "late"},
-        {"role": "user", "content": "c"},
-    ]
-    assert truncated(items, 0.5) == [items[2], items[4]]
-
-
-def test_a_compaction_and_tools_before_the_first_turn_stay() -> None:
-    head: list[dict[str, Any]] = [{"type": "additional_tools", "tools": []}, {"type": "compaction", "encrypted_content": "x"}]
-    turns = [{"role": role, "content": "a" * 100} for role in ("user", "assistant", "user", "assistant", "user")]
-    assert truncated([*head, *turns], 0.5) == [*head, turns[4]]
-
-
-@pytest.mark.parametrize(
-    ("words", "dropped", "least"),
-    [
-        (WORDS.format(asked=2000, most=1000), 0.0, 0.5),
-        (WORDS.format(asked=1100, most=1000), 0.5, 0.54),
-        ("too long", 0.25, 0.5),
-    ],
-)
-def test_the_engines_error_message_says_how_much_must_be_left_out(words: str, dropped: float, least: float) -> None:
-    assert least <= share_to_drop(words, dropped) <= least + 0.1

@@ -3,18 +3,17 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
 import pytest_asyncio
 from openai import AsyncOpenAI
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest, running_gateway
 
-from antiphon.store import records as search_bounds
 from antiphon.store.files import files as file_operations
 from antiphon.store.files import vector_store_files, vector_stores
 from antiphon.store.files.records import AddedFile, FileRecord, VectorStoreRecord
 from antiphon.store.files.vector_store_files import Addition
 from antiphon.store.operations import Change, Operation
+from antiphon.store.records import ROWS
 
 FILES = "/inspector/stored/files"
 STORES = "/inspector/stored/vector_stores"
@@ -90,16 +89,17 @@ async def test_files_are_found_by_their_names_in_any_case(gateway: GatewayUnderT
     assert (page["data"], page["has_more"]) == ([], False)
 
 
-async def test_a_search_that_has_not_read_everything_says_where_to_go_on(
-    gateway: GatewayUnderTest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(search_bounds, "ROWS", 2)
-    for number in range(3):
-        record = FileRecord(id=f"file-{number}", owner="", created_at=number, size=1, purpose="x", filename=f"{number}.txt")
-        await gateway.gateway.store.files.database.write(file_operations.add(record, None, 100, 0))
-    _, page = await gateway.get(FILES, params={"search": "0.txt"})
+def add_files(count: int) -> Operation[None]:
+    for number in range(count):
+        record = FileRecord(id=f"file-{number}", owner="", created_at=number, size=1, purpose="x", filename=f"no {number}.txt")
+        yield from file_operations.add(record, None, 2 * count, 0)
+
+
+async def test_a_search_that_has_not_read_everything_says_where_to_go_on(gateway: GatewayUnderTest) -> None:
+    await gateway.gateway.store.files.database.write(add_files(ROWS + 1))
+    _, page = await gateway.get(FILES, params={"search": "no 0.txt"})
     assert (page["data"], page["has_more"]) == ([], True)
-    _, page = await gateway.get(FILES, params={"search": "0.txt", "after": page["last_id"]})
+    _, page = await gateway.get(FILES, params={"search": "no 0.txt", "after": page["last_id"]})
     assert ([row["id"] for row in page["data"]], page["has_more"]) == (["file-0"], False)
 
 

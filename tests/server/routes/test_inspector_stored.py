@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from support.engine import MockEngine, text
 from support.gateway import DEFAULTS, GatewayUnderTest, running_gateway
+from support.stores import interposed
 
 from antiphon.ids import hash_of_key
 from antiphon.settings.settings import Settings
@@ -93,9 +94,10 @@ def bearing(name: str) -> dict[str, Any]:
 class SlowLists:
     """The lists of a store, which end when the test says so."""
 
-    def __init__(self, gateway: GatewayUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._list = gateway.gateway.store.list_responses
-        monkeypatch.setattr(gateway.gateway.store, "list_responses", self.list)
+    def __init__(self) -> None:
+        self.store, interference = interposed()
+        self._list = interference.store.list_responses
+        interference.instead["list_responses"] = self.list
         self.running: Counter[str | None] = Counter()
         self.most: Counter[str | None] = Counter()
         self.begun = asyncio.Condition()
@@ -108,16 +110,17 @@ class SlowLists:
             self.begun.notify_all()
         await self.go_on.wait()
         self.running[owner] -= 1
-        return await self._list(owner, **options)
+        listing: Listing = await self._list(owner, **options)
+        return listing
 
     async def wait_for(self, *owners: str) -> None:
         async with self.begun:
             await self.begun.wait_for(lambda: all(self.running[owner] for owner in owners))
 
 
-async def test_one_search_of_each_key_runs_at_a_time(engine: MockEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with running_gateway(engine, **KEYS) as gateway:
-        lists = SlowLists(gateway, monkeypatch)
+async def test_one_search_of_each_key_runs_at_a_time(engine: MockEngine) -> None:
+    lists = SlowLists()
+    async with running_gateway(engine, shares=lists.store, **KEYS) as gateway:
         searches = [asyncio.create_task(gateway.get(f"{RESPONSES}?search={n}", **bearing("ada"))) for n in range(5)]
         await lists.wait_for("ada")
         searches.append(asyncio.create_task(gateway.get(f"{RESPONSES}?search=x", **bearing("bob"))))
@@ -128,10 +131,10 @@ async def test_one_search_of_each_key_runs_at_a_time(engine: MockEngine, monkeyp
     assert lists.most == {"ada": 1, "bob": 1}
 
 
-async def test_a_search_that_its_client_has_left_keeps_its_turn(engine: MockEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_search_that_its_client_has_left_keeps_its_turn(engine: MockEngine) -> None:
     """A database goes on searching. A page that searches with each letter would otherwise use all of its connections."""
-    async with running_gateway(engine, **KEYS) as gateway:
-        lists = SlowLists(gateway, monkeypatch)
+    lists = SlowLists()
+    async with running_gateway(engine, shares=lists.store, **KEYS) as gateway:
         for _ in range(3):
             left = asyncio.create_task(gateway.get(f"{RESPONSES}?search=x", **bearing("ada")))
             await lists.wait_for("ada")

@@ -8,6 +8,7 @@ from support.engine import CUT, DONE, MockEngine, Refusal, Writer, answer, call,
 from support.gateway import CHECKER, DEFAULTS, GatewayUnderTest, running_gateway, started
 from support.metrics import scrape
 from support.raw_client import dialled
+from support.stores import interposed
 from support.toy_tool import DICE, Dice, roll
 
 from antiphon import __version__
@@ -197,13 +198,13 @@ async def test_the_store_and_the_checks_are_timed(gateway: GatewayUnderTest, eng
     assert seen.value("antiphon_store_up") == 1
 
 
-async def test_a_store_that_fails_is_shown(engine: MockEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with running_gateway(engine) as gateway:
+async def test_a_store_that_fails_is_shown(engine: MockEngine) -> None:
+    async def fails(*_: Any) -> None:
+        raise StoreUnavailable
 
-        async def fails(*_: Any) -> None:
-            raise StoreUnavailable
-
-        monkeypatch.setattr(gateway.gateway.store, "check", fails)
+    store, interference = interposed()
+    interference.instead["check"] = fails
+    async with running_gateway(engine, shares=store) as gateway:
         seen = await scrape(gateway)
     assert seen.value("antiphon_store_up") == 0
     assert not seen.labels("antiphon_background_jobs", "state")

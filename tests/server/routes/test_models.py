@@ -1,19 +1,12 @@
 """Which model answers: by the name in the request, by the names in the settings, or because there is no other."""
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from support.background import Background
 from support.engine import MockEngine, Refusal, text
 from support.gateway import GatewayUnderTest, running_gateway
+from support.operations import counted_calls
 
-import antiphon
-
-SOURCES = str(Path(antiphon.__file__).parent)
 NOTICE = "model gpt-5 is not known here: answered by mock"
 
 
@@ -275,20 +268,3 @@ async def test_a_list_of_two_thousand_models_takes_twice_the_calls_of_one_thousa
         assert len(listed["data"]) == len(listed["antiphon_help"]) == size * 3 / 2
         calls[size] = counted[0]
     assert calls[2000] <= 2.1 * calls[1000]
-
-
-@contextmanager
-def counted_calls() -> Iterator[list[int]]:
-    """How many functions of the gateway are called meanwhile; each value that a generator gives counts too."""
-    counted = [0]
-
-    def count(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and SOURCES in frame.f_code.co_filename:
-            counted[0] += 1
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        yield counted
-    finally:
-        sys.setprofile(before)

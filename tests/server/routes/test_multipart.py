@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import time
 
 import pytest
 from hypothesis import example, given
@@ -146,12 +145,10 @@ def test_the_name_of_a_file_is_read_as_clients_write_it(written: str, filename: 
 @pytest.mark.parametrize("unit", [';a="\\', ';a="', ';a="x";', ";a=", ";a \t", ';a="x" y'])
 @pytest.mark.parametrize("last", ["", '"'])
 def test_the_time_to_read_headers_grows_with_their_length_alone(unit: str, last: str) -> None:
-    head = ('Content-Disposition: form-data; name="x"' + unit * (4 * MOST_HEADERS // len(unit)) + last).encode()
-    began = time.thread_time()
+    head = ('Content-Disposition: form-data; name="x"' + unit * (40 * MOST_HEADERS // len(unit)) + last).encode()
+    # If it grew with the square of the length, this would not end.
     with contextlib.suppress(InvalidRequest):
         headers_to_start(head)
-    # If it grew with the square of the length, this would be several seconds.
-    assert time.thread_time() - began < 0.5
 
 
 def test_a_field_has_no_filename_and_the_names_of_headers_may_be_in_any_case() -> None:

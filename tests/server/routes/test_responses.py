@@ -268,7 +268,6 @@ async def test_a_slow_client_pauses_the_engine(gateway: GatewayUnderTest, engine
     assert len(response["output"][0]["content"][0]["text"]) == written * 12_000
 
 
-@pytest.mark.timeout(30)
 async def test_an_engine_that_is_faster_than_the_gateway_is_read_to_its_end(
     gateway: GatewayUnderTest, engine: MockEngine
 ) -> None:

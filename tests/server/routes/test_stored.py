@@ -9,7 +9,7 @@ import pytest
 from support.background import Background
 from support.engine import MockEngine, Refusal, answer, call, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway
-from support.stores import DAY, record
+from support.stores import DAY, interposed, record
 
 from antiphon.errors import StoreUnavailable
 from antiphon.store import open_store
@@ -164,15 +164,14 @@ async def test_continuing_a_chain_keeps_all_of_it_stored(gateway: GatewayUnderTe
     assert await expiry(gateway, *ids) == [30, 30, 30]
 
 
-async def test_a_chain_in_use_is_not_written_with_every_response(
-    gateway: GatewayUnderTest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = gateway.gateway.store
+async def test_a_chain_in_use_is_not_written_with_every_response(engine: MockEngine) -> None:
     kept: list[Any] = []
-    monkeypatch.setattr(store, "keep_until", lambda *given: kept.append(given))
-    response = await gateway.create("Hi")
-    for _ in range(3):
-        response = await gateway.create("Hi", previous_response_id=response["id"])
+    store, interference = interposed()
+    interference.instead["keep_until"] = lambda *given: kept.append(given)
+    async with running_gateway(engine, shares=store) as gateway:
+        response = await gateway.create("Hi")
+        for _ in range(3):
+            response = await gateway.create("Hi", previous_response_id=response["id"])
     assert kept == []
 
 
@@ -229,24 +228,25 @@ async def test_a_response_of_one_key_cannot_be_reached_by_another(engine: MockEn
 # ---- a store that fails ----------------------------------------------------------------------------------------------
 
 
-async def test_a_response_that_cannot_be_stored_fails(gateway: GatewayUnderTest, monkeypatch: Any) -> None:
+async def test_a_response_that_cannot_be_stored_fails(engine: MockEngine) -> None:
     async def fails(record: object) -> None:
         raise StoreUnavailable
 
-    monkeypatch.setattr(gateway.gateway.store, "put", fails)
-    events = await gateway.stream("Hi")
-    assert events[-1]["type"] == "response.failed"
-    assert "store" in events[-1]["response"]["error"]["message"]
-    status, body = await gateway.post({"input": "Hi"})
-    assert (status, body["error"]["code"]) == (503, "store_unavailable")
-    assert gateway.headers["Retry-After"]
-    assert (await gateway.create("Hi", store=False))["status"] == "completed"
+    store, interference = interposed()
+    interference.instead["put"] = fails
+    async with running_gateway(engine, shares=store) as gateway:
+        events = await gateway.stream("Hi")
+        assert events[-1]["type"] == "response.failed"
+        assert "store" in events[-1]["response"]["error"]["message"]
+        status, body = await gateway.post({"input": "Hi"})
+        assert (status, body["error"]["code"]) == (503, "store_unavailable")
+        assert gateway.headers["Retry-After"]
+        assert (await gateway.create("Hi", store=False))["status"] == "completed"
 
 
 # ---- kept within bounds ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(20)
 async def test_expired_responses_and_those_beyond_the_size_limit_are_removed(
     engine: MockEngine, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -10,8 +10,6 @@ from support.streams import check_stream, parse
 
 from antiphon.sealing import item_to_sealed
 
-pytestmark = pytest.mark.timeout(30)
-
 SEALED = "include[]=reasoning.encrypted_content"
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
 THOUGHT = {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "I know."}]}

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 from support.engine import MockEngine, chunk
-from support.gateway import GatewayUnderTest
+from support.gateway import GatewayUnderTest, running_gateway
 from support.sockets import connected
-
-from antiphon.store.memory.store import MemoryStore
+from support.stores import interposed
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("both_transports")]
 
@@ -54,23 +53,22 @@ async def test_a_stored_response_is_continued_without_being_stored(gateway: Gate
     assert said(engine) == ["One", "Hello world", "Two", "Hello world", "Three"]
 
 
-async def test_the_store_is_not_asked_for_what_the_connection_knows(
-    gateway: GatewayUnderTest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_store_is_not_asked_for_what_the_connection_knows(engine: MockEngine) -> None:
     asked: list[str] = []
-    chain = MemoryStore.chain
+    store, interference = interposed()
 
-    async def watched(self: MemoryStore, owner: str, id: str) -> Any:
+    async def watched(owner: str, id: str) -> Any:
         asked.append(id)
-        return await chain(self, owner, id)
+        return await interference.store.chain(owner, id)
 
-    monkeypatch.setattr(MemoryStore, "chain", watched)
-    async with connected(gateway) as socket:
-        first = await socket.create("One")
-        await socket.create("Two", previous_response_id=first["id"])
-    assert asked == []
-    async with connected(gateway) as socket:
-        await socket.create("Two", previous_response_id=first["id"])
+    interference.instead["chain"] = watched
+    async with running_gateway(engine, shares=store) as gateway:
+        async with connected(gateway) as socket:
+            first = await socket.create("One")
+            await socket.create("Two", previous_response_id=first["id"])
+        assert asked == []
+        async with connected(gateway) as socket:
+            await socket.create("Two", previous_response_id=first["id"])
     assert asked == [first["id"]]
 
 

@@ -240,7 +240,6 @@ async def test_processes_that_claim_concurrently_share_the_jobs(url: str) -> Non
             assert (progress.status, progress.attempt, progress.events) == ("completed", 1, events(0, 1))
 
 
-@pytest.mark.timeout(30)
 async def test_leases_use_the_clock_of_the_server(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_store(url) as one:
         # A gateway whose own clock is wrong.
@@ -362,7 +361,6 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[tuple[str, dict[str, Any]
 async def test_a_server_that_refuses_connections_is_named_without_its_password(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("antiphon.logs.logger.propagate", True)
     port = free_port()
     url = f"postgresql://ada:s3cret@127.0.0.1:{port}/answers"
     where = f"127.0.0.1:{port}, database answers"

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import pytest
 from support.commands import python_path
-from support.stores import BEGINNING, DAY, Clock, conversation, events, item, items, put_as_before, queued, record
+from support.stores import BEGINNING, DAY, Clock, conversation, events, interposed, item, items, put_as_before, queued, record
 
 from antiphon.errors import StoreUnavailable
 from antiphon.store import CannotOpen, IdTaken, Store, default_url, open_store
@@ -364,22 +364,20 @@ async def test_items_of_an_older_database_are_found_before_they_are_indexed(tmp_
         assert await store.index_items() == 3
 
 
-async def test_items_that_others_index_while_they_are_looked_for_are_found(
-    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_items_that_others_index_while_they_are_looked_for_are_found(tmp_path: Path, clock: Clock) -> None:
     path = str(tmp_path / "responses.db")
     async with open_sqlite(path, Wakeups(), clock, migrations=MIGRATIONS[:3]) as database:
         await database.write(put_as_before(record("r1")))
     async with open_sqlite(path, Wakeups(), clock) as database, open_store(url_of(Path(path)), clock) as other:
-        read = database.read
+        racing, interference = interposed(database)
 
         async def read_and_lose_the_race(operation: Operation[T]) -> T:
-            result = await read(operation)
+            result = await database.read(operation)
             await other.index_items()
             return result
 
-        monkeypatch.setattr(database, "read", read_and_lose_the_race)
-        assert (await SqlStore(database, files_in_memory()).find_items("ada", ["out_r1"])).keys() == {"out_r1"}
+        interference.instead["read"] = read_and_lose_the_race
+        assert (await SqlStore(racing, files_in_memory()).find_items("ada", ["out_r1"])).keys() == {"out_r1"}
 
 
 async def test_a_migration_that_fails_leaves_the_database_as_it_was(tmp_path: Path) -> None:

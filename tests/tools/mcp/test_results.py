@@ -19,6 +19,10 @@ ERROR = [{"type": "text", "text": "The disk is full."}]
         ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "a\nb"),
         ({"content": [{"type": "text", "text": '{"a":1}'}], "structuredContent": {"a": 1}}, '{"a":1}'),
         ({"content": [], "structuredContent": {"a": 1}}, '{"a":1}'),
+        (
+            {"content": [{"type": "audio", "mimeType": "audio/wav", "data": "AAAA"}], "structuredContent": {"a": 1}},
+            '[audio of type audio/wav, 3 bytes, which cannot be shown]\n{"a":1}',
+        ),
         ({"content": []}, ""),
         ({"content": [{"type": "hologram", "data": "x"}]}, "[hologram, which cannot be shown]"),
         ({"content": [{"type": "image", "data": "not base64!", "mimeType": "image/png"}]}, "[image of type image/png, 0 bytes"),

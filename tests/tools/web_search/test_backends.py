@@ -15,7 +15,6 @@ from antiphon.core.hosted.web_search import UserLocation
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.tools.mcp_search import McpSearch, SearchFailed
 from antiphon.tools.runner import ToolContext
-from antiphon.tools.web_search import backends
 from antiphon.tools.web_search.backends import HttpBackend, McpBackend
 from antiphon.tools.web_search.services import SERVICES, Query
 
@@ -136,12 +135,9 @@ async def test_a_redirect_does_not_take_the_key_elsewhere(services: SearchServic
         await backend("tavily", services, session).search(Query("x", 5), CONTEXT)
 
 
-async def test_a_huge_answer_is_not_read(
-    services: SearchServices, session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(backends, "MOST_BYTES", 100)
+async def test_a_huge_answer_is_not_read(services: SearchServices, session: aiohttp.ClientSession) -> None:
     with pytest.raises(SearchFailed, match="more than 100 bytes"):
-        await backend("searxng", services, session).search(Query("x", 5), CONTEXT)
+        await backend("searxng", services, session, most_bytes=100).search(Query("x", 5), CONTEXT)
 
 
 async def test_a_service_that_is_not_there_or_silent_is_a_failure(session: aiohttp.ClientSession) -> None:

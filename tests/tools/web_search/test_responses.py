@@ -1,6 +1,7 @@
 """web_search in a whole gateway: what the model sees, what the client gets, and how the two fit together."""
 
 import asyncio
+import importlib.util
 from typing import Any
 
 import msgspec
@@ -14,7 +15,6 @@ from support.sockets import connected
 from support.streams import check_stream
 from support.web_site import WebSite
 
-from antiphon.app import hosted_tools
 from antiphon.app.parts import Extensions
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.items.call_forms import FunctionForm
@@ -270,7 +270,8 @@ async def test_where_pages_are_off_only_the_search_is_offered(engine: MockEngine
 async def test_without_what_reads_pages_only_the_search_is_offered_and_the_log_says_why(
     engine: MockEngine, services: SearchServices, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(hosted_tools, "can_read_pages", lambda: False)
+    found = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "trafilatura" else found(name))
     async with searching(engine, services) as gateway:
         await gateway.create(tools=[TOOL])
     assert [tool["function"]["name"] for tool in engine.last["tools"]] == ["web_search"]

@@ -6,7 +6,7 @@ Slow, and the PDF may come from anybody: `run_check()` runs it.
 import base64
 from collections.abc import Iterator
 from io import BytesIO
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.errors import missing_extra
@@ -24,8 +24,16 @@ TOO_LONG = "the PDF has more than {longest} characters"
 LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st", "\0": ""})
 
 
-def read(document: bytes | BinaryIO, longest: int) -> CheckOutcome:
-    """`longest`: the longest text that is wanted, in characters."""
+class ImageLimits(NamedTuple):
+    images: int = MOST_IMAGES
+    bytes: int = MOST_IMAGE_BYTES
+
+
+IMAGE_LIMITS = ImageLimits()
+
+
+def read(document: bytes | BinaryIO, longest: int, limits: ImageLimits = IMAGE_LIMITS) -> CheckOutcome:
+    """`longest`: the longest text that is wanted, in characters. `limits`: of the images of a document without text."""
     try:
         import pypdf
     except ImportError:
@@ -43,7 +51,7 @@ def read(document: bytes | BinaryIO, longest: int) -> CheckOutcome:
                 return _complaint(TOO_LONG.format(longest=longest))
         if any(text.strip() for text in texts):
             return _texts_to_outcome(texts)
-        return _images_to_outcome(image for page in reader.pages for image in _images(page))
+        return _images_to_outcome((image for page in reader.pages for image in _images(page)), limits)
     except MemoryError:
         raise
     except Exception as broken:
@@ -72,11 +80,11 @@ def _images(page: Any) -> Iterator[bytes]:
             yield image.get_data()
 
 
-def _images_to_outcome(images: Iterator[bytes]) -> CheckOutcome:
+def _images_to_outcome(images: Iterator[bytes], limits: ImageLimits) -> CheckOutcome:
     found: list[bytes] = []
     for image in images:
         found.append(image)
-        if len(found) > MOST_IMAGES or sum(map(len, found)) > MOST_IMAGE_BYTES:
+        if len(found) > limits.images or sum(map(len, found)) > limits.bytes:
             return _complaint(TOO_MANY_IMAGES)
     if not found:
         return _complaint(NO_TEXT)

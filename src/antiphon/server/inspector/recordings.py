@@ -226,6 +226,8 @@ class Recordings:
         wall_clock: Callable[[], float] = time.time,
         *,
         rate: float = math.inf,
+        burst: float = BURST,
+        most_ended: int = MOST_ENDED,
         next_number: Callable[[], int] | None = None,
     ) -> None:
         """`now`: the clock of the event loop. `rate`: how many requests a second are recorded. `next_number`: where
@@ -235,6 +237,8 @@ class Recordings:
         self.now = now
         self._wall_clock = wall_clock
         self._seconds_each = 1 / rate
+        self._burst = burst
+        self._most_ended = most_ended
         # When the next request is due, at that rate.
         self._due = 0.0
         # How many were not recorded.
@@ -251,7 +255,7 @@ class Recordings:
     def may_record(self) -> bool:
         """Another request may be recorded now."""
         now = self.now()
-        if self._due - now > BURST:
+        if self._due - now > self._burst:
             self.left_out += 1
             return False
         self._due = max(self._due, now) + self._seconds_each
@@ -284,7 +288,7 @@ class Recordings:
             self._ended[request.row.number] = request
 
     def make_room(self) -> None:
-        while self.used > self.most_bytes or len(self._ended) > MOST_ENDED:
+        while self.used > self.most_bytes or len(self._ended) > self._most_ended:
             if self._ended:
                 self.forget(next(iter(self._ended.values())))
                 continue

@@ -26,6 +26,7 @@ from antiphon.store.memory.tables import (
 from antiphon.store.records import (
     NEWEST,
     PAGE_BYTES,
+    SEARCH_BOUNDS,
     Cancellation,
     Conversation,
     Event,
@@ -41,6 +42,7 @@ from antiphon.store.records import (
     Progress,
     Purpose,
     Record,
+    SearchBounds,
     deletion_expires_at,
     fitting,
 )
@@ -384,14 +386,26 @@ class MemoryStore:
     # --- Lists
 
     async def list_responses(
-        self, owner: str | None, *, search: bytes = b"", after: ListPlace | None = None, limit: int = 20
+        self,
+        owner: str | None,
+        *,
+        search: bytes = b"",
+        after: ListPlace | None = None,
+        limit: int = 20,
+        bounds: SearchBounds = SEARCH_BOUNDS,
     ) -> Listing:
-        return self._tables.list_rows(ResponseRow, owner, search, after or NEWEST, limit)
+        return self._tables.list_rows(ResponseRow, owner, search, after or NEWEST, limit, bounds)
 
     async def list_conversations(
-        self, owner: str | None, *, search: bytes = b"", after: ListPlace | None = None, limit: int = 20
+        self,
+        owner: str | None,
+        *,
+        search: bytes = b"",
+        after: ListPlace | None = None,
+        limit: int = 20,
+        bounds: SearchBounds = SEARCH_BOUNDS,
     ) -> Listing:
-        return self._tables.list_rows(ConversationRow, owner, search, after or NEWEST, limit)
+        return self._tables.list_rows(ConversationRow, owner, search, after or NEWEST, limit, bounds)
 
     # --- Owners
 

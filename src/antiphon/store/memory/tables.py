@@ -7,9 +7,20 @@ from itertools import islice
 from msgspec import Struct, field, structs
 
 from antiphon.errors import StoreUnavailable
-from antiphon.store import records as search_bounds
 from antiphon.store.protocol import IdTaken
-from antiphon.store.records import Conversation, Event, Item, Listed, Listing, ListPlace, LongEvent, Record
+from antiphon.store.records import (
+    ITEMS,
+    Conversation,
+    Event,
+    Item,
+    Listed,
+    Listing,
+    ListPlace,
+    LongEvent,
+    Record,
+    SearchBounds,
+    searched_rows,
+)
 from antiphon.store.stored_items import id_of, item_ids, items_with_ids
 
 # What a row, an item or an event takes beyond its bytes, approximately; and the index entry of an item.
@@ -72,7 +83,7 @@ class ConversationRow(Struct):
         return {id: data for id, data in known if id_of(data) == id}
 
     def contains(self, search: bytes) -> bool:
-        newest = islice(reversed(self.items.values()), search_bounds.ITEMS)
+        newest = islice(reversed(self.items.values()), ITEMS)
         return any(search in item.data for item in newest)
 
     def listed(self) -> Listed:
@@ -109,7 +120,13 @@ class MemoryTables:
         return row.stored.owner == owner and row.stored.expires_at > self.clock()
 
     def list_rows(
-        self, kind: type[ResponseRow] | type[ConversationRow], owner: str | None, search: bytes, after: ListPlace, limit: int
+        self,
+        kind: type[ResponseRow] | type[ConversationRow],
+        owner: str | None,
+        search: bytes,
+        after: ListPlace,
+        limit: int,
+        bounds: SearchBounds,
     ) -> Listing:
         now = self.clock()
         places = sorted(
@@ -121,8 +138,8 @@ class MemoryTables:
             reverse=True,
         )
         places = [place for place in places if place < after]
-        sizes = [self.rows[place.id].size for place in places[: search_bounds.ROWS]] if search else []
-        read = places[: search_bounds.searched_rows(sizes, search_bounds.BYTES)] if search else places
+        sizes = [self.rows[place.id].size for place in places[: bounds.rows]] if search else []
+        read = places[: searched_rows(sizes, bounds.bytes)] if search else places
         found = [place for place in read if not search or self.rows[place.id].contains(search)]
         rows = [self.rows[place.id].listed() for place in found[:limit]]
         seen = found[limit - 1] if len(found) > limit else None if len(read) == len(places) else read[-1]

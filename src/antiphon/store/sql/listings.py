@@ -5,14 +5,22 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from antiphon.errors import InvalidRequest, quoted
-from antiphon.store import records as search_bounds
 from antiphon.store.operations import (
     Operation,
     Row,
     Statement,
     placeholders,
 )
-from antiphon.store.records import NEWEST, Listed, Listing, ListPlace
+from antiphon.store.records import (
+    ITEMS,
+    NEWEST,
+    SEARCH_BOUNDS,
+    Listed,
+    Listing,
+    ListPlace,
+    SearchBounds,
+    searched_rows,
+)
 
 # ---- one page of a list ----------------------------------------------------------------------------------------------
 # Rows are in the order in which they were made, after or before a row that is named, as in the lists of the API.
@@ -104,7 +112,7 @@ class Kind(NamedTuple):
     details: str
 
 
-NEWEST_ITEMS = f"conversation = conversations.id AND position >= conversations.next_position - {search_bounds.ITEMS}"
+NEWEST_ITEMS = f"conversation = conversations.id AND position >= conversations.next_position - {ITEMS}"
 
 RESPONSES = Kind(
     "responses",
@@ -125,14 +133,22 @@ CONVERSATIONS = Kind(
 )
 
 
-def page(kind: Kind, owner: str | None, search: bytes, after: ListPlace | None, limit: int, now: float) -> Operation[Listing]:
+def page(
+    kind: Kind,
+    owner: str | None,
+    search: bytes,
+    after: ListPlace | None,
+    limit: int,
+    now: float,
+    bounds: SearchBounds = SEARCH_BOUNDS,
+) -> Operation[Listing]:
     """`owner`: None for all. `search`: what the JSON of its items must contain. A page of a search may have fewer rows than
     there are: then it says where to go on."""
-    most = search_bounds.ROWS if search else limit + 1
+    most = bounds.rows if search else limit + 1
     values: list[Any] = [int(now), *(after or NEWEST), most, *([owner] if owner is not None else ())]
     rows = yield Statement(_rows(kind, searches=bool(search), owned=owner is not None), values)
     places = [ListPlace(created_at, id) for created_at, id, _ in rows]
-    read = places[: search_bounds.searched_rows([size for _, _, size in rows], search_bounds.BYTES)] if search else places
+    read = places[: searched_rows([size for _, _, size in rows], bounds.bytes)] if search else places
     found = (yield from _containing(kind, search, read)) if search else read
     shown = found[:limit]
     is_last = len(rows) < most and len(read) == len(places)

@@ -9,6 +9,7 @@ from antiphon.store.operations import ResponseDatabase
 from antiphon.store.protocol import FileStore
 from antiphon.store.records import (
     PAGE_BYTES,
+    SEARCH_BOUNDS,
     Cancellation,
     Conversation,
     Event,
@@ -23,6 +24,7 @@ from antiphon.store.records import (
     Pieces,
     Progress,
     Record,
+    SearchBounds,
 )
 from antiphon.store.sql import background, conversations, item_index, listings, owners, responses, sweeper
 from antiphon.store.sql.recent_chains import RecentChains
@@ -209,14 +211,28 @@ class SqlStore:
     # --- Lists
 
     async def list_responses(
-        self, owner: str | None, *, search: bytes = b"", after: ListPlace | None = None, limit: int = 20
+        self,
+        owner: str | None,
+        *,
+        search: bytes = b"",
+        after: ListPlace | None = None,
+        limit: int = 20,
+        bounds: SearchBounds = SEARCH_BOUNDS,
     ) -> Listing:
-        return await self._database.read(listings.page(listings.RESPONSES, owner, search, after, limit, self._now()))
+        operation = listings.page(listings.RESPONSES, owner, search, after, limit, self._now(), bounds)
+        return await self._database.read(operation)
 
     async def list_conversations(
-        self, owner: str | None, *, search: bytes = b"", after: ListPlace | None = None, limit: int = 20
+        self,
+        owner: str | None,
+        *,
+        search: bytes = b"",
+        after: ListPlace | None = None,
+        limit: int = 20,
+        bounds: SearchBounds = SEARCH_BOUNDS,
     ) -> Listing:
-        return await self._database.read(listings.page(listings.CONVERSATIONS, owner, search, after, limit, self._now()))
+        operation = listings.page(listings.CONVERSATIONS, owner, search, after, limit, self._now(), bounds)
+        return await self._database.read(operation)
 
     # --- Owners
 

@@ -35,6 +35,7 @@ class HttpBackend:
         *,
         timeout: float,
         retry_delay: float = 1.1,
+        most_bytes: int = MOST_BYTES,
     ) -> None:
         """`retry_delay`: seconds after which it is asked once more if it says that this was too soon. Some plans allow one
         request a second."""
@@ -44,6 +45,7 @@ class HttpBackend:
         self._session = session
         self._timeout = timeout
         self._retry_delay = retry_delay
+        self._most_bytes = most_bytes
 
     async def search(self, query: Query, context: ToolContext) -> list[SearchResult]:
         status, body = await self._ask(query)
@@ -77,11 +79,11 @@ class HttpBackend:
                     allow_redirects=False,
                 ) as answer,
             ):
-                return answer.status, await read_at_most(answer, MOST_BYTES)
+                return answer.status, await read_at_most(answer, self._most_bytes)
         except TimeoutError:
             raise SearchFailed(f"the search service did not answer in {self._timeout:g} s") from None
         except TooLarge:
-            raise SearchFailed(f"the search service answered with more than {MOST_BYTES} bytes") from None
+            raise SearchFailed(f"the search service answered with more than {self._most_bytes} bytes") from None
         except aiohttp.ClientError as failed:
             raise SearchFailed(f"the search service cannot be reached ({type(failed).__name__})") from None
 

@@ -20,7 +20,7 @@ from yarl import URL
 
 from antiphon.transport.connections import EngineConnector
 from antiphon.transport.fast.connection import CLOSED, EngineConnection, PushedAnswer
-from antiphon.transport.interfaces import IDLE_LIMIT, REQUEST_HEADERS, EndpointOptions, NotReachable, Stale, Transport
+from antiphon.transport.interfaces import REQUEST_HEADERS, EndpointOptions, NotReachable, Stale, Transport
 from antiphon.transport.write_batch import WriteBatch
 
 # Seconds after which another address of a host is tried beside the first.
@@ -32,10 +32,10 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 class FastEndpoint:
     """One URL of an engine, and the connections to it."""
 
-    def __init__(self, options: EndpointOptions) -> None:
+    def __init__(self, options: EndpointOptions, batch: WriteBatch | None = None) -> None:
         self._options = options
         # The requests to be sent.
-        self.batch = WriteBatch()
+        self.batch = batch if batch is not None else WriteBatch()
         self._open: set[EngineConnection] = set()
         # Those that have been idle for longest come first.
         self._idle: deque[EngineConnection] = deque()
@@ -66,7 +66,7 @@ class FastEndpoint:
         connection.idle_since = loop.time()
         self._idle.append(connection)
         if self._expiry is None:
-            self._expiry = loop.call_later(IDLE_LIMIT, self._expire)
+            self._expiry = loop.call_later(self._options.idle_limit, self._expire)
 
     def opened(self, connection: EngineConnection) -> None:
         self._open.add(connection)
@@ -99,7 +99,7 @@ class FastEndpoint:
         loop = asyncio.get_running_loop()
         self._expiry = None
         while self._idle:
-            expires_at = self._idle[0].idle_since + IDLE_LIMIT
+            expires_at = self._idle[0].idle_since + self._options.idle_limit
             if expires_at > loop.time():
                 self._expiry = loop.call_at(expires_at, self._expire)
                 return
@@ -128,7 +128,7 @@ class FastEndpoint:
             _, connection = await loop.create_connection(
                 functools.partial(EngineConnection, self),
                 sock=connected,
-                ssl=_ssl_context() if is_secure else None,
+                ssl=(self._options.ssl_context or _ssl_context()) if is_secure else None,
                 server_hostname=(self._options.server_name or url.raw_host) if is_secure else None,
             )
         except BaseException:

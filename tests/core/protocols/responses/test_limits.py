@@ -213,7 +213,6 @@ def test_a_grammar_may_import_common(written: str) -> None:
     assert read(DEFAULT_LIMITS, tools=[custom(f'start: WORD "%import secret.A" // %import secret.A\n%import {written}')]).tools
 
 
-@pytest.mark.timeout(15)
 def test_a_grammar_with_many_quotes_in_one_line_is_read_once() -> None:
     """Each of them may begin a string that is never closed."""
     assert read(DEFAULT_LIMITS, tools=[custom('"\\' * 30_000)]).tools

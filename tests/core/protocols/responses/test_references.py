@@ -45,6 +45,13 @@ def test_only_what_is_neither_in_the_history_nor_in_the_input_is_unresolved() ->
     assert unresolved([reference("x")], [reference("x")]) == ["x"]
 
 
+@pytest.mark.parametrize("member", ["summary", "content", "encrypted_content"])
+def test_reasoning_that_has_a_text_stands_for_itself(member: str) -> None:
+    item = empty_thought("rs") | {member: [{"type": "summary_text", "text": "Hm"}]}
+    assert unresolved([], [item]) == []
+    assert whole_ids([item]) == {"rs"}
+
+
 def test_a_found_item_takes_the_place_of_its_reference() -> None:
     own = [said("a"), reference("x"), {"id": "y"}, empty_thought("z"), said("b")]
     found = {id: said(id) for id in ("x", "y")} | {"z": thought("z", "Hm")}

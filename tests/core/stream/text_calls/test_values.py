@@ -56,9 +56,10 @@ def test_line_breaks_inside_a_string_are_kept_where_the_tool_was_not_offered() -
 
 
 @pytest.mark.parametrize("name", ["name", "function", "tool", "tool_name", "function_name", "action"])
-@pytest.mark.parametrize("arguments", ["arguments", "parameters", "args", "tool_input", "action_input", "params", "input"])
-def test_the_members_of_marked_json_may_be_called_otherwise(name: str, arguments: str) -> None:
-    assert calls(f'<tool_call>{{"{name}": "exec", "{arguments}": {{"cmd": "ls"}}}}</tool_call>') == [("exec", {"cmd": "ls"})]
+def test_the_members_of_marked_json_may_be_called_otherwise(name: str) -> None:
+    for arguments in ("arguments", "parameters", "args", "tool_input", "action_input", "params", "input"):
+        text = f'<tool_call>{{"{name}": "exec", "{arguments}": {{"cmd": "ls"}}}}</tool_call>'
+        assert calls(text) == [("exec", {"cmd": "ls"})], arguments
 
 
 def test_arguments_may_be_a_string_with_json_and_line_breaks() -> None:
@@ -100,9 +101,9 @@ def test_calls_in_a_section_up_to_one_that_was_not_offered_are_calls() -> None:
         '[exec(cmd="ls")]',
     ],
 )
-@pytest.mark.parametrize("tag", ["tool_call", "tools", "tool_calls", "function_call", "function_calls", "minimax:tool_call"])
-def test_any_body_may_be_in_any_tag(body: str, tag: str) -> None:
-    assert calls(f"<{tag}>{body}</{tag}>") == [("exec", {"cmd": "ls"})]
+def test_any_body_may_be_in_any_tag(body: str) -> None:
+    for tag in ("tool_call", "tools", "tool_calls", "function_call", "function_calls", "minimax:tool_call"):
+        assert calls(f"<{tag}>{body}</{tag}>") == [("exec", {"cmd": "ls"})], tag
 
 
 # ---- parameters without a type ---------------------------------------------------------------------------------------

@@ -76,10 +76,11 @@ class Cached(Struct):
 
 
 class VectorCache:
-    def __init__(self, database: Database, limit: int, exact_rows: int = EXACT_ROWS) -> None:
+    def __init__(self, database: Database, limit: int, exact_rows: int = EXACT_ROWS, rows_in_part: int = ROWS_IN_PART) -> None:
         """`limit`: in bytes, for all stores together. A store that is larger is read for each search, part by part."""
         self._database = database
         self._limit = limit
+        self._rows_in_part = rows_in_part
         self._exact_rows = exact_rows if approximate_index.is_installed() else None
         # The one that was used last is at the end.
         self._cached: OrderedDict[tuple[str, str], Cached] = OrderedDict()
@@ -150,7 +151,7 @@ class VectorCache:
         while page := await self._database.read(chunks.vectors(store, model, after)):
             after = page[-1].id
             rows += page
-            if len(rows) >= ROWS_IN_PART:
+            if len(rows) >= self._rows_in_part:
                 yield await asyncio.to_thread(VectorTable.of_rows, rows, names)
                 rows = []
         if rows:

@@ -1,7 +1,6 @@
 """Vectors in memory: within a limit, and up to date; and the index of a store that has many."""
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,12 @@ import pytest
 import pytest_asyncio
 from support.stores import Clock
 
-from antiphon.files.vector_stores.search import vector_cache
 from antiphon.files.vector_stores.search.approximate_index import ApproximateIndex
 from antiphon.files.vector_stores.search.embeddings import normalized
 from antiphon.files.vector_stores.search.vector_cache import ROW_BYTES, Cached, VectorCache
 from antiphon.files.vector_stores.search.vectors import (
     Floats,
     VectorTable,
-    joined,
     vector_to_bytes,
 )
 from antiphon.store import open_store
@@ -108,11 +105,11 @@ async def test_the_memory_has_a_limit_and_the_store_that_was_used_last_stays(dat
     assert database.vectors == read + 102
 
 
-async def test_a_store_that_is_too_large_is_searched_part_by_part(database: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vector_cache, "ROWS_IN_PART", 64)
+async def test_a_store_that_is_too_large_is_searched_part_by_part(database: Reads) -> None:
     vectors = random_vectors(300)
     state = await put(database, vectors)
-    small, large = VectorCache(database, 100 * ROW), VectorCache(database, 10**6)  # type: ignore[arg-type]
+    small = VectorCache(database, 100 * ROW, rows_in_part=64)  # type: ignore[arg-type]
+    large = VectorCache(database, 10**6)  # type: ignore[arg-type]
     for query in vectors[::60]:
         assert await ids(small, state, query, 20) == await ids(large, state, query, 20)
     assert small.bytes == 0
@@ -195,19 +192,15 @@ def test_equals_are_found_in_the_order_of_their_ids() -> None:
 
 
 async def test_vectors_are_read_and_compared_beside_the_event_loop(database: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: list[threading.Thread] = []
+    beside: list[str] = []
+    to_thread = asyncio.to_thread
 
-    def noted(function: Any) -> Any:
-        def note(*arguments: Any) -> Any:
-            threads.append(threading.current_thread())
-            return function(*arguments)
+    async def noted(work: Any, *arguments: Any) -> Any:
+        beside.append(work.__name__)
+        return await to_thread(work, *arguments)
 
-        return note
-
-    monkeypatch.setattr(VectorTable, "nearest", noted(VectorTable.nearest))
-    monkeypatch.setattr(vector_cache, "joined", noted(joined))
+    monkeypatch.setattr(asyncio, "to_thread", noted)
     vectors = random_vectors(50)
     state = await put(database, vectors)
     await ids(VectorCache(database, 10**6), state, vectors[0])  # type: ignore[arg-type]
-    assert len(threads) == 2
-    assert threading.main_thread() not in threads
+    assert {"of_rows", "joined", "nearest"} <= set(beside)

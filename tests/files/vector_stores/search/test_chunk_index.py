@@ -9,7 +9,7 @@ import pytest_asyncio
 from msgspec import structs
 from support.embedders import SubjectEmbedder
 from support.postgres import PostgresServer
-from support.stores import Clock
+from support.stores import Clock, interposed
 
 from antiphon.files.vector_stores.search.chunk_index import EMBED_AGAIN, ChunkIndex
 from antiphon.files.vector_stores.search.found import Found, Wanted
@@ -294,17 +294,20 @@ async def test_indexing_goes_on_where_it_was_killed_and_writes_nothing_twice(ind
     assert len(await index.search(["vs_1"], ["chunk 240"], Wanted(most=1, embedding_weight=0))) == 1
 
 
-async def test_a_write_has_few_chunks(index: ChunkIndex, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
-    add = chunks.add
+async def test_a_write_has_few_chunks(store: Store, embedder: SubjectEmbedder) -> None:
+    written: list[int] = []
+    database, interference = interposed(store.files.database)
 
-    def counted(*arguments: Any) -> Any:
-        sizes.append(len(arguments[2]))
-        return add(*arguments)
+    async def write(operation: Operation[Any]) -> Any:
+        result = await store.files.database.write(operation)
+        written.append(await store.files.database.read(rows_of("chunks")))
+        return result
 
-    monkeypatch.setattr(chunks, "add", counted)
+    interference.instead["write"] = write
+    index = ChunkIndex(database, embedder)
     await index.add("vs_1", "file-1", ["text"] * 250)
-    assert sizes == [100, 100, 50]
+    await index.close()
+    assert written == [100, 200, 250]
 
 
 async def test_what_is_removed_is_not_found_and_leaves_nothing(index: ChunkIndex, store: Store) -> None:

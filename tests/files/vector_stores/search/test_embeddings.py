@@ -13,7 +13,6 @@ from support.embedding_server import EmbeddingEngine, running_embeddings
 from antiphon.app.retrieval import EmbeddingModels, check_embeddings
 from antiphon.engines.pool import Pool
 from antiphon.engines.upstream import Engine
-from antiphon.files.vector_stores.search import word_vectors
 from antiphon.files.vector_stores.search.embeddings import (
     BATCH,
     REQUESTS,
@@ -209,10 +208,8 @@ async def test_the_settings_choose_the_model(
     installed: bool,
     model: str | None,
     session: aiohttp.ClientSession,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(word_vectors, "is_installed", lambda: installed)
-    current = EmbeddingModels(settings, Pool([]), session).current
+    current = EmbeddingModels(settings, Pool([]), session, lambda: installed).current
     assert (current.model if current is not None else None) == model
 
 
@@ -242,10 +239,9 @@ def test_settings_that_do_not_fit_together_are_an_error(settings: VectorStoreSet
         check_embeddings(settings)
 
 
-def test_wordllama_that_is_not_installed_is_an_error_if_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_vectors, "is_installed", lambda: False)
+def test_wordllama_that_is_not_installed_is_an_error_if_it_is_asked_for() -> None:
     with pytest.raises(SettingsError, match=r"\.\[search\]"):
-        check_embeddings(VectorStoreSettings(embedding_model="wordllama"))
+        check_embeddings(VectorStoreSettings(embedding_model="wordllama"), lambda: False)
 
 
 # ---- vectors as they are stored --------------------------------------------------------------------------------------
