@@ -22,7 +22,7 @@ P = ParamSpec("P")
 # An id in stored items.
 ID = re.compile(rb'"(cntr_[0-9a-f]+)"')
 # The types of tools that use one.
-USERS = frozenset(kind for tool in HOSTED if tool.files is not None for kind in tool.definitions)
+USERS = tuple(kind for tool in HOSTED if tool.files is not None for kind in tool.definitions)
 GONE = "The worker process that had this container has just ended. Send the request again."
 
 

@@ -29,38 +29,38 @@ class Answering(Phase):
     step: Ask | None = None
 
     def proceed(self) -> Ask:
-        open, request = self.open, self.open.request
-        conversion = open.question.conversion
+        opened, request = self.opened, self.opened.request
+        conversion = opened.question.conversion
         # What is made in the background may be followed at any time.
-        is_seen = bool(request.stream or open.response.background)
+        is_seen = bool(request.stream or opened.response.background)
         start = thought_start(conversion.chat, conversion.dialect, is_seen=is_seen)
         may_cite = request.text is None or not wants_json(request)
-        open.answers.enforcement.begin_answer(conversion.requirements)
-        open.answers.reader.begin(
-            start, conversion.finder(), open.sources if may_cite else None, protocol_of(conversion.dialect)
+        opened.answers.enforcement.begin_answer(conversion.requirements)
+        opened.answers.reader.begin(
+            start, conversion.finder(), opened.sources if may_cite else None, protocol_of(conversion.dialect)
         )
-        self.step = Ask(conversion.chat, open.question.engine.number, self.reason)
+        self.step = Ask(conversion.chat, opened.question.engine.number, self.reason)
         return self.step
 
     def checked(self, outcome: CheckOutcome) -> Ask:
         """The engine is still answering."""
         assert self.step is not None
-        self.open.answers.reader.checked(outcome)
+        self.opened.answers.reader.checked(outcome)
         return self.step
 
 
-def after_refusal(open: OpenResponse, error: ApiError) -> AskReason:
+def after_refusal(opened: OpenResponse, error: ApiError) -> AskReason:
     """Why an engine is asked again after one has refused. If none is, raises the error."""
-    question = open.question
+    question = opened.question
     if isinstance(error, EngineUnavailable) and question.engine.has_next:
-        return give_way(open, error)
+        return give_way(opened, error)
     if isinstance(error, ContextLengthExceeded) and question.may_truncate:
         question.truncate(error)
         return "truncation"
     if question.learn_from(error):
         return "lesson"
     if is_engines_own(error) and question.engine.has_next:
-        return give_way(open, error)
+        return give_way(opened, error)
     raise error
 
 
@@ -69,15 +69,15 @@ def is_engines_own(error: ApiError) -> bool:
     return isinstance(error, EngineError | RateLimited)
 
 
-def may_give_way(open: OpenResponse) -> bool:
+def may_give_way(opened: OpenResponse) -> bool:
     """Nothing has come of the answer yet, and there is another engine."""
-    return open.answers.may_ask_again and not open.answers.output.round and open.question.engine.has_next
+    return opened.answers.may_ask_again and not opened.answers.output.round and opened.question.engine.has_next
 
 
-def give_way(open: OpenResponse, error: ApiError) -> AskReason:
+def give_way(opened: OpenResponse, error: ApiError) -> AskReason:
     """The engine has failed before it began to answer: the next one is asked."""
-    open.environment.report("another engine is asked", engine=open.question.engine.knowledge.name, reason=error.code)
-    open.use_next_engine()
+    opened.environment.report("another engine is asked", engine=opened.question.engine.knowledge.name, reason=error.code)
+    opened.use_next_engine()
     return "next_engine"
 
 
@@ -88,7 +88,7 @@ class Answered(Phase):
     has_waited: bool = False
 
     def proceed(self) -> Next:
-        answers = self.open.answers
+        answers = self.opened.answers
         if (work := answers.sequence.check) is not None:
             self.has_waited = True
             return Check(work)
@@ -99,17 +99,17 @@ class Answered(Phase):
         if not is_whole:
             answers.output.fail(EngineDisagrees(CUT_SHORT))
         answers.close()
-        return Closing(self.open)
+        return Closing(self.opened)
 
     def _reason_to_ask_again(self, *, is_whole: bool) -> AskReason | None:
-        answers, question = self.open.answers, self.open.question
+        answers, question = self.opened.answers, self.opened.question
         if answers.reader.template_opens_thought:
             question.learn_of_answer({"opens_thought": True})
         if not is_whole and (reason := self._start_over()) is not None:
             return reason
         if is_whole and answers.thought_took_all_tokens and question.can_stop_thinking:
             # It is asked for again as it was, with as many tokens. That is not yet the second attempt at it.
-            self.open.count_answer()
+            self.opened.count_answer()
             answers.sequence.close_unchecked()
             question.stop_thinking()
             return "no_thought"
@@ -122,23 +122,23 @@ class Answered(Phase):
 
     def _start_over(self) -> AskReason | None:
         """Where the engine failed: in a form that it accepts, or with the next engine."""
-        answers, error = self.open.answers, self.open.answers.sequence.error
-        if error is not None and answers.may_start_over and self.open.question.learn_from(error):
-            self.open.count_answer()
+        answers, error = self.opened.answers, self.opened.answers.sequence.error
+        if error is not None and answers.may_start_over and self.opened.question.learn_from(error):
+            self.opened.count_answer()
             answers.output.start_over()
             return "lesson"
-        if not self.has_waited and may_give_way(self.open) and (error is None or is_engines_own(error)):
-            self.open.count_answer()
+        if not self.has_waited and may_give_way(self.opened) and (error is None or is_engines_own(error)):
+            self.opened.count_answer()
             answers.output.start_over()
-            return give_way(self.open, error or EngineDisagrees(CUT_SHORT))
+            return give_way(self.opened, error or EngineDisagrees(CUT_SHORT))
         return None
 
     def _repair(self, rejection: Rejection) -> AskReason:
         """Shows the model what is wrong with its answer, and continues with what it writes then."""
-        open, answers = self.open, self.open.answers
-        open.count_answer()
+        opened, answers = self.opened, self.opened.answers
+        opened.count_answer()
         # A thought in place of the call says nothing about what the engine makes sure of.
         if rejection.call is None and answers.enforcement.requirements.must_call and answers.output.lone_thought is None:
-            AnswerLessons(open.question, answers, open.environment.report).learn_of_missing_call()
-        open.question.reject(rejection)
+            AnswerLessons(opened.question, answers, opened.environment.report).learn_of_missing_call()
+        opened.question.reject(rejection)
         return "repair"

@@ -23,7 +23,7 @@ from antiphon.errors import AnswerInvalid, EngineError
 
 class Closing(Phase):
     def proceed(self) -> Next:
-        sequence = self.open.answers.sequence
+        sequence = self.opened.answers.sequence
         while True:
             if (work := sequence.check) is not None:
                 return Check(work)
@@ -32,28 +32,28 @@ class Closing(Phase):
                 return self._closed()
             searches = [call for call in calls if not call.needs_shell]
             if not searches:
-                return _run_tools(self.open, calls)
+                return _run_tools(self.opened, calls)
             for call in searches:
-                _search(self.open, call)
+                _search(self.opened, call)
             sequence.resume()
 
     def _closed(self) -> Next:
         """Every item of the answer is closed: another round, or the end."""
-        open, answers = self.open, self.open.answers
+        opened, answers = self.opened, self.opened.answers
         output, sequence, enforcement = answers.output, answers.sequence, answers.enforcement
-        AnswerLessons(open.question, answers, open.environment.report).learn_from_answer(sequence.error)
+        AnswerLessons(opened.question, answers, opened.environment.report).learn_from_answer(sequence.error)
         goes_on = False
         if sequence.error is None and output.ending is COMPLETED:
             required = enforcement.requires_something
             if required and (missing := enforcement.missing(output.turn)) is not None:
                 sequence.fail(AnswerInvalid(f"The model was asked twice, and {missing}."))
-            elif open.question.conversion.compacts and not sequence.opened:
+            elif opened.question.conversion.compacts and not sequence.opened:
                 sequence.fail(EngineError("The engine gave no summary of the conversation."))
             else:
                 goes_on = enforcement.requirements.hosted and answers.calls_have_results
-        open.count_answer()
+        opened.count_answer()
         if goes_on:
-            return _next_round(open)
+            return _next_round(opened)
         return last_step(answers.usage) if sequence.error is None else DONE
 
 
@@ -61,20 +61,20 @@ class ClosingApproved(Closing):
     """The calls that the client has approved are run. The model wrote them in an earlier response, and is asked now."""
 
     def _closed(self) -> Next:
-        if self.open.answers.sequence.error is not None:
+        if self.opened.answers.sequence.error is not None:
             return super()._closed()
-        self.open.approvals = []
-        return _next_round(self.open)
+        self.opened.approvals = []
+        return _next_round(self.opened)
 
 
-def run_approved(open: OpenResponse) -> Phase:
-    conversion, answers = open.question.conversion, open.answers
-    calls = [answers.output.make_call(partial(ApprovedCall, approval, conversion.box)) for approval in open.approvals]
+def run_approved(opened: OpenResponse) -> Phase:
+    conversion, answers = opened.question.conversion, opened.answers
+    calls = [answers.output.make_call(partial(ApprovedCall, approval, conversion.box)) for approval in opened.approvals]
     answers.enforcement.limit_approved(calls, conversion.requirements.most_runs)
     for call in calls:
         answers.sequence.add(call)
     answers.sequence.close_items("completed")
-    return ClosingApproved(open)
+    return ClosingApproved(opened)
 
 
 def last_step(usage: UsageCount) -> Step:
@@ -84,25 +84,25 @@ def last_step(usage: UsageCount) -> Step:
 # ---- tools that the gateway runs -------------------------------------------------------------------------------------
 
 
-def _search(open: OpenResponse, call: CallState) -> None:
+def _search(opened: OpenResponse, call: CallState) -> None:
     """A search for tools takes no input or output. What it found is offered from the next answer on."""
-    tools = open.question.search(call.arguments)
-    call.result = ToolResult(found_to_text(tools, open.question.conversion.box))
-    open.answers.sequence.insert_after(
-        call, ToolSearchOutputState(open.environment.new_id(ToolSearchOutputState.prefix), tools)
+    tools = opened.question.search(call.arguments)
+    call.result = ToolResult(found_to_text(tools, opened.question.conversion.box))
+    opened.answers.sequence.insert_after(
+        call, ToolSearchOutputState(opened.environment.new_id(ToolSearchOutputState.prefix), tools)
     )
 
 
-def _run_tools(open: OpenResponse, calls: Sequence[CallState]) -> RunTools:
-    conversion, answers = open.question.conversion, open.answers
-    window = open.question.engine.knowledge.window_of(conversion.chat.model)
+def _run_tools(opened: OpenResponse, calls: Sequence[CallState]) -> RunTools:
+    conversion, answers = opened.question.conversion, opened.answers
+    window = opened.question.engine.knowledge.window_of(conversion.chat.model)
     used = 0
     if window is not None:
         used = tokens_used(conversion.chat, answers.output.written, answers.usage.current)
-    room = room_for_results(window, used, open.request.max_output_tokens, len(calls))
-    if open.tool_runs is None:
-        open.tool_runs = ToolRuns()
-    open.tool_runs.begin(calls, room)
+    room = room_for_results(window, used, opened.request.max_output_tokens, len(calls))
+    if opened.tool_runs is None:
+        opened.tool_runs = ToolRuns()
+    opened.tool_runs.begin(calls, room)
     return RunTools(tuple(_to_tool_call(call, conversion.box) for call in calls))
 
 
@@ -111,29 +111,29 @@ def _to_tool_call(call: CallState, box: Toolbox) -> ToolCall:
     return ToolCall(call.call_id, native.kind, native.name, native.namespace, call.arguments_to_run, idempotent)
 
 
-def add_result(open: OpenResponse, call_id: str, result: ToolResult) -> bool:
+def add_result(opened: OpenResponse, call_id: str, result: ToolResult) -> bool:
     """True: every call that runs has its result now. A result that comes after the response was aborted changes nothing."""
-    runs, sequence = open.tool_runs, open.answers.sequence
-    call = runs.add_result(call_id, result, open.sources) if runs is not None else None
+    runs, sequence = opened.tool_runs, opened.answers.sequence
+    call = runs.add_result(call_id, result, opened.sources) if runs is not None else None
     if runs is None or call is None:
         return False
     tool = BY_KIND.get(call.native.kind)
     if tool is not None and tool.follow is not None:
-        sequence.insert_after(call, tool.follow(open.environment.new_id, call.call_id, call.arguments_to_run, result))
+        sequence.insert_after(call, tool.follow(opened.environment.new_id, call.call_id, call.arguments_to_run, result))
     sequence.resume()
     return runs.are_over
 
 
-def _next_round(open: OpenResponse) -> AskReason:
+def _next_round(opened: OpenResponse) -> AskReason:
     """The calls of this round have results: the model continues."""
-    output, enforcement, question = open.answers.output, open.answers.enforcement, open.question
+    output, enforcement, question = opened.answers.output, opened.answers.enforcement, opened.question
     called = any(isinstance(state, CallState) for state in output.round)
     in_loop = enforcement.runs.is_loop
     # A small model would go on with what it reads of a call that was not run.
     states = output.turn
     if in_loop and question.is_helped:
         states = [state for state in states if not enforcement.is_answered(state)]
-    cites = open.sources.next_number > 1 and not wants_json(open.request)
+    cites = opened.sources.next_number > 1 and not wants_json(opened.request)
     question.add_round(states_to_turn(states), called=called, in_loop=in_loop, cites=cites)
     output.begin_round()
     enforcement.begin_round()

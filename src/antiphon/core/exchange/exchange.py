@@ -206,10 +206,10 @@ class Exchange:
     # ---- the beginning -----------------------------------------------------------------------------------------------
 
     def start(self) -> list[AnyEvent]:
-        open = self._open
-        begun, open.has_started = self._lifecycle.start(), True
-        waits = bool(open.approvals) and isinstance(self.step, RunTools)
-        return [*begun, *self._attempt(partial(run_approved, open))] if waits else begun
+        opened = self._open
+        begun, opened.has_started = self._lifecycle.start(), True
+        waits = bool(opened.approvals) and isinstance(self.step, RunTools)
+        return [*begun, *self._attempt(partial(run_approved, opened))] if waits else begun
 
     def listed(self, label: str, listing: Listing) -> list[AnyEvent]:
         """The tools of an MCP server, or why there are none."""
@@ -258,15 +258,15 @@ class Exchange:
 
     def _use_compaction(self) -> Next:
         assert self.compaction is not None
-        open, made = self._open, self.compaction.response
-        open.answers.usage.add(self.compaction._open.answers.usage)
-        open.compaction_notices = (*open.compaction_notices, *self.compaction.notices)
+        opened, made = self._open, self.compaction.response
+        opened.answers.usage.add(self.compaction._open.answers.usage)
+        opened.compaction_notices = (*opened.compaction_notices, *self.compaction.notices)
         while self.engine < self.compaction.engine:
-            open.use_next_engine()
+            opened.use_next_engine()
         if made.status == "completed":
-            add_compaction(open, made.output[0])
+            add_compaction(opened, made.output[0])
         else:
-            compaction_failed(open, self.compaction.error)
+            compaction_failed(opened, self.compaction.error)
         return self._phase
 
     # ---- an engine's answer, and what comes of it --------------------------------------------------------------------
@@ -309,15 +309,15 @@ class Exchange:
 
     def abort(self, error: ApiError) -> list[AnyEvent]:
         """Ends the response with this error, whatever it is doing. Of one that is cancelled, the usage is still estimated."""
-        open = self._open
+        opened = self._open
         if not isinstance(self.step, Done):
             cancelled = isinstance(error, Cancelled) and not isinstance(self.error, Cancelled)
             if cancelled:
                 self._count_cut_answer(error)
-            if open.tool_runs is not None:
-                open.tool_runs.abandon()
-            open.answers.abandon(error)
-            self.step = last_step(open.answers.usage) if cancelled else DONE
+            if opened.tool_runs is not None:
+                opened.tool_runs.abandon()
+            opened.answers.abandon(error)
+            self.step = last_step(opened.answers.usage) if cancelled else DONE
         return self._sequence.take_events()
 
     def _count_cut_answer(self, error: ApiError) -> None:
@@ -333,15 +333,15 @@ class Exchange:
 
         With an error, again: it could not be stored, and must not be reported as if it were.
         """
-        open, answers, response = self._open, self._open.answers, self.response
+        opened, answers, response = self._open, self._open.answers, self.response
         if error is not None:
             self._sequence.end_with(error)
         response.output = answers.output.items
         response.usage = answers.usage.total()
         if answers.enforcement.requirements.hosted:
             response.tool_usage = calls_to_tool_usage(answers.output.calls)
-        open.show_notices()
-        now, incomplete = int(open.environment.now()), answers.output.ending.incomplete
+        opened.show_notices()
+        now, incomplete = int(opened.environment.now()), answers.output.ending.incomplete
         terminal = self._lifecycle.end(now, incomplete=incomplete, error=self._sequence.error)
         return [*self._sequence.take_events(), terminal]
 

@@ -33,32 +33,32 @@ class Opening(Phase):
     listings: dict[str, Listing] = {}
 
     def proceed(self) -> Next:
-        open, question = self.open, self.open.question
+        opened, question = self.opened, self.opened.question
         if question.input_work.is_pending and (work := question.next_work()) is not None:
             self.work = work
             return Check(work)
-        if open.runs_tools and (unlisted := question.unlisted):
+        if opened.runs_tools and (unlisted := question.unlisted):
             self.servers = tuple(unlisted)
             return ListTools(self.servers, not all(question.is_attached(server.label) for server in unlisted))
-        if open.approvals:
+        if opened.approvals:
             # Their events follow the first ones.
-            return run_approved(open) if open.has_started else RunTools(())
+            return run_approved(opened) if opened.has_started else RunTools(())
         if question.awaits_probe:
             return AwaitProbe(question.engine.number, question.model)
-        open.show_notices()
-        if open.compact_threshold is not None:
+        opened.show_notices()
+        if opened.compact_threshold is not None:
             return Count(question.conversion.chat, question.engine.number)
-        return Answering(open, self.reason)
+        return Answering(opened, self.reason)
 
     def checked(self, outcome: CheckOutcome) -> Next:
         """A document was read, or a schema or grammar compiled; or that cannot be done."""
         assert self.work is not None
         work, self.work = self.work, None
-        self.open.question.input_work.done(work, outcome)
+        self.opened.question.input_work.done(work, outcome)
         return self.proceed()
 
     def probed(self, knowledge: EngineKnowledge) -> Next:
-        self.open.question.probed(knowledge)
+        self.opened.question.probed(knowledge)
         return self.proceed()
 
     # ---- MCP servers -------------------------------------------------------------------------------------------------
@@ -70,14 +70,14 @@ class Opening(Phase):
 
     def use_lists(self) -> Next:
         """Shows the lists in the order of the tools. One that failed fails the response, unless the operator attached it."""
-        open, question, listings = self.open, self.open.question, self.listings
+        opened, question, listings = self.opened, self.opened.question, self.listings
         for label in (server.label for server in self.servers if not question.is_attached(server.label)):
             allowed = question.allowed(label, listings[label])
-            open.answers.sequence.add(ListState(open.environment.new_id(ListState.prefix), label, allowed))
-            open.answers.sequence.close_items("completed")
+            opened.answers.sequence.add(ListState(opened.environment.new_id(ListState.prefix), label, allowed))
+            opened.answers.sequence.close_items("completed")
             if (failed := listings[label].error) is not None:
                 raise ExternalConnectorError(failure_message(label, failed), param="tools")
-        open.answers.output.begin_round()
+        opened.answers.output.begin_round()
         question.add_lists({server.label: listings[server.label] for server in self.servers})
         return self.proceed()
 
@@ -96,17 +96,17 @@ FAILED = "context_management: the history was not compacted: {reason}"
 CUT_OFF = "The summary was cut off."
 
 
-def set_compact_threshold(open: OpenResponse, entries: Sequence[ContextManagement]) -> None:
+def set_compact_threshold(opened: OpenResponse, entries: Sequence[ContextManagement]) -> None:
     """A summary is not compacted itself."""
-    question = open.question
+    question = opened.question
     if question.conversion.compacts:
         return
-    if open.environment.sealer is NO_SEALER:
-        open.compaction_notices = (CANNOT_SEAL,)
+    if opened.environment.sealer is NO_SEALER:
+        opened.compaction_notices = (CANNOT_SEAL,)
         return
-    open.compact_threshold = _threshold(entries, question.engine.knowledge.window_of(question.model))
-    if open.compact_threshold is None:
-        open.compaction_notices = (UNKNOWN_WINDOW,)
+    opened.compact_threshold = _threshold(entries, question.engine.knowledge.window_of(question.model))
+    if opened.compact_threshold is None:
+        opened.compaction_notices = (UNKNOWN_WINDOW,)
 
 
 def _threshold(entries: Sequence[ContextManagement], window: int | None) -> int | None:
@@ -116,32 +116,32 @@ def _threshold(entries: Sequence[ContextManagement], window: int | None) -> int 
     return None if window is None else int(window * SHARE_OF_WINDOW)
 
 
-def must_compact(open: OpenResponse, tokens: int) -> bool:
+def must_compact(opened: OpenResponse, tokens: int) -> bool:
     """Of a prompt of this many tokens. It is counted once."""
-    threshold, open.compact_threshold = open.compact_threshold, None
+    threshold, opened.compact_threshold = opened.compact_threshold, None
     if threshold is None or tokens <= threshold:
         return False
-    question = open.question
+    question = opened.question
     if question.conversation.window.replaceable(question.input_work.size_of) < threshold * LEAST_SHARE * CHARACTERS_PER_TOKEN:
-        open.compaction_notices = (*open.compaction_notices, TOO_LITTLE)
+        opened.compaction_notices = (*opened.compaction_notices, TOO_LITTLE)
         return False
     return True
 
 
-def add_compaction(open: OpenResponse, item: OutputItem) -> None:
+def add_compaction(opened: OpenResponse, item: OutputItem) -> None:
     """Shows the compaction of the history, which the prompt begins with from now on."""
     assert isinstance(item, Compaction)
-    answers = open.answers
+    answers = opened.answers
     answers.sequence.add(FinishedCompaction(item))
     answers.sequence.close_items("completed")
     answers.output.begin_round()
-    open.question.add_compaction(msgspec.to_builtins(item))
+    opened.question.add_compaction(msgspec.to_builtins(item))
 
 
-def compaction_failed(open: OpenResponse, error: ApiError | None) -> None:
+def compaction_failed(opened: OpenResponse, error: ApiError | None) -> None:
     """The prompt is answered as it is. Without an error, the summary was cut off."""
     reason = CUT_OFF if error is None else error.message
-    open.compaction_notices = (*open.compaction_notices, FAILED.format(reason=reason))
+    opened.compaction_notices = (*opened.compaction_notices, FAILED.format(reason=reason))
 
 
 def request_to_summary_request(request: CreateResponse) -> CreateResponse:

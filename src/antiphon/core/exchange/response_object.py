@@ -208,7 +208,7 @@ def open_response(
 class Phase(Struct):
     """What an exchange is doing. A phase decides what comes next."""
 
-    open: OpenResponse
+    opened: OpenResponse
 
     def proceed(self) -> "Next":
         """The step that the caller has to take now; or another phase, or a reason to ask an engine."""
@@ -216,7 +216,7 @@ class Phase(Struct):
 
     def checked(self, outcome: CheckOutcome) -> "Next":
         """The outcome of the check that the last step asked for."""
-        self.open.answers.reader.checked(outcome)
+        self.opened.answers.reader.checked(outcome)
         return self.proceed()
 
 

@@ -91,18 +91,18 @@ class Opening(Interruptible):
         # The answer that came before the response began.
         self.reply: Reply | None = None
 
-    async def start(self, open: Open, patience: float) -> None:
+    async def start(self, open_answer: Open, patience: float) -> None:
         """Waits for the answer for so many seconds at most."""
-        self.task = asyncio.create_task(open())
+        self.task = asyncio.create_task(open_answer())
         await done_within(self.task, patience)
 
-    async def next(self, open: Open) -> Reply | None:
+    async def next(self, open_answer: Open) -> Reply | None:
         """None: there is none to come, or it was interrupted. The usage may still have to be estimated."""
         reply, self.reply = self.reply, None
         if reply is not None:
             return reply
         if (task := self.task) is None:
-            return await self.run(open())
+            return await self.run(open_answer())
         try:
             reply = await task
         except asyncio.CancelledError:
