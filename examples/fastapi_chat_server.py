@@ -15,18 +15,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 import antiphon
-from antiphon import (
-    AnyEvent,
-    Ask,
-    Check,
-    Done,
-    EngineKnowledge,
-    Environment,
-    Estimate,
-    Exchange,
-    SseEncoder,
-    errors,
-)
+from antiphon import AnyEvent, Ask, Check, Done, EngineKnowledge, Environment, Estimate, Exchange, SseEncoder, errors
 from antiphon.core.knowledge import dialects
 
 app = FastAPI()

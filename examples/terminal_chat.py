@@ -13,15 +13,7 @@ from typing import Any
 import msgspec
 
 import antiphon
-from antiphon import (
-    Ask,
-    CreateResponse,
-    EngineKnowledge,
-    Environment,
-    Exchange,
-    errors,
-    events,
-)
+from antiphon import Ask, CreateResponse, EngineKnowledge, Environment, Exchange, errors, events
 from antiphon.core.knowledge import dialects
 
 url, model = sys.argv[1], (sys.argv[2] if len(sys.argv) > 2 else None)

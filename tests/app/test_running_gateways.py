@@ -9,12 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from antiphon.app.running_gateways import (
-    announce,
-    announcements_folder,
-    find,
-    local_url,
-)
+from antiphon.app.running_gateways import announce, announcements_folder, find, local_url
 
 URL = "http://127.0.0.1:8484"
 

@@ -11,10 +11,7 @@ from support.engine import CUT, Body, MockEngine, Writer, chunk, text
 from support.gateway import GatewayUnderTest
 
 from antiphon.server.readiness import GOING_AWAY, Leave
-from antiphon.server.routes.websocket import (
-    Connection,
-    too_old,
-)
+from antiphon.server.routes.websocket import Connection, too_old
 
 pytestmark = pytest.mark.timeout(120, func_only=True)
 

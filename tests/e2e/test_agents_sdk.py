@@ -4,16 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from agents import (
-    Agent,
-    ModelSettings,
-    OpenAIResponsesModel,
-    RunConfig,
-    Runner,
-    ToolSearchTool,
-    function_tool,
-    tool_namespace,
-)
+from agents import Agent, ModelSettings, OpenAIResponsesModel, RunConfig, Runner, ToolSearchTool, function_tool, tool_namespace
 from openai import AsyncOpenAI
 from support.engine import MockEngine, answer, call, chunk, text
 from support.gateway import GatewayUnderTest

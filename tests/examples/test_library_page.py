@@ -10,16 +10,7 @@ from support.engine import answer, call, text
 from support.exchanges import make_environment
 from support.streams import check_stream, parse
 
-from antiphon import (
-    AnyEvent,
-    CreateResponse,
-    EngineKnowledge,
-    Exchange,
-    Response,
-    SseEncoder,
-    events,
-    run_exchange,
-)
+from antiphon import AnyEvent, CreateResponse, EngineKnowledge, Exchange, Response, SseEncoder, events, run_exchange
 from antiphon.core.knowledge import dialects
 
 PAGE = (Path(__file__).parents[2] / "docs" / "library.md").read_text()

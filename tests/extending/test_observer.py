@@ -15,12 +15,7 @@ from antiphon.core.events.plain_deltas import AnyEvent, expand
 from antiphon.core.exchange.steps import AskReason, ToolCall
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import ApiError, EngineError
-from antiphon.gateway.runs.observers import (
-    Arrival,
-    Observer,
-    Receiver,
-    RunObservers,
-)
+from antiphon.gateway.runs.observers import Arrival, Observer, Receiver, RunObservers
 from antiphon.tools.runner import ToolContext
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.events import Event, OutputTextDelta

@@ -22,12 +22,7 @@ from support.loop_probe import ATTEMPTS, BUDGET, MeasuredGateway, measured_gatew
 from antiphon.core.protocols.responses import read as validation
 from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.server import bodies as bodies_module
-from antiphon.server.bodies import (
-    LARGE,
-    SMALL,
-    SMALL_BODY,
-    Bodies,
-)
+from antiphon.server.bodies import LARGE, SMALL, SMALL_BODY, Bodies
 from antiphon.server.routes.table import API_ROUTES
 from antiphon.settings.tables import ContainerSettings
 

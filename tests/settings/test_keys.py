@@ -9,14 +9,7 @@ from typer.testing import CliRunner
 
 from antiphon.cli.commands import app
 from antiphon.settings.errors import SettingsError
-from antiphon.settings.keys import (
-    PREFIX,
-    earlier_owners,
-    key_owners,
-    metrics_readers,
-    needs_key,
-    plain_key,
-)
+from antiphon.settings.keys import PREFIX, earlier_owners, key_owners, metrics_readers, needs_key, plain_key
 from antiphon.settings.settings import Settings
 from antiphon.settings.sources import load
 

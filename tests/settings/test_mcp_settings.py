@@ -4,12 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.app.mcp_servers import (
-    address_policy,
-    check_mcp,
-    mcp_limits,
-    operator_servers,
-)
+from antiphon.app.mcp_servers import address_policy, check_mcp, mcp_limits, operator_servers
 from antiphon.settings.errors import SettingsError
 from antiphon.settings.settings import Settings
 from antiphon.settings.sources import load

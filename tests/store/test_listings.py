@@ -6,13 +6,7 @@ from support.stores import Clock, conversation, items, record
 from antiphon.errors import InvalidRequest
 from antiphon.store import Store
 from antiphon.store.operations import Row, Statement
-from antiphon.store.records import (
-    ITEMS,
-    Item,
-    Listing,
-    ListPlace,
-    SearchBounds,
-)
+from antiphon.store.records import ITEMS, Item, Listing, ListPlace, SearchBounds
 from antiphon.store.sql import listings
 
 

@@ -26,12 +26,7 @@ from support.stores import Clock, record
 
 from antiphon.store import CannotOpen, Store, open_store
 from antiphon.store.files.opened import files_in_memory
-from antiphon.store.postgres.database import (
-    SCHEMA,
-    Timeouts,
-    open_postgres,
-    session_of,
-)
+from antiphon.store.postgres.database import SCHEMA, Timeouts, open_postgres, session_of
 from antiphon.store.records import Conversation, Event, Item, Record
 from antiphon.store.sql.schema import BREAKS_OLDER, MIGRATIONS
 from antiphon.store.sql.store import SqlStore

@@ -5,12 +5,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from antiphon.core.events.deltas import (
-    CallDelta,
-    Delta,
-    ReasoningDelta,
-    TextDelta,
-)
+from antiphon.core.events.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
 from antiphon.core.stream.text_calls import CallFinder, TextCalls
 
 # ("text" | "reasoning", …) or ("call", index, name, arguments).

@@ -6,13 +6,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from antiphon.engines.embedded.named_models import (
-    HubFile,
-    NamedModel,
-    Packages,
-    Source,
-    Wheel,
-)
+from antiphon.engines.embedded.named_models import HubFile, NamedModel, Packages, Source, Wheel
 from support.servers import LocalServer
 from support.wheels import FileServer, write_wheel
 

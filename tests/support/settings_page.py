@@ -13,24 +13,12 @@ from typing import NamedTuple
 import typer.main
 
 from antiphon.cli.commands import app
-from antiphon.settings import (
-    settings,
-)
-from antiphon.settings import (
-    tables as container_settings,
-)
-from antiphon.settings import (
-    tables as file_settings,
-)
-from antiphon.settings import (
-    tables as mcp_settings,
-)
-from antiphon.settings import (
-    tables as tool_settings,
-)
-from antiphon.settings import (
-    tables as vector_store_settings,
-)
+from antiphon.settings import settings
+from antiphon.settings import tables as container_settings
+from antiphon.settings import tables as file_settings
+from antiphon.settings import tables as mcp_settings
+from antiphon.settings import tables as tool_settings
+from antiphon.settings import tables as vector_store_settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 

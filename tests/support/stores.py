@@ -10,12 +10,7 @@ import msgspec
 
 from antiphon.store import Store
 from antiphon.store.memory.store import MemoryStore
-from antiphon.store.operations import (
-    Operation,
-    Row,
-    Statement,
-    placeholders,
-)
+from antiphon.store.operations import Operation, Row, Statement, placeholders
 from antiphon.store.records import Conversation, Event, Item, Record
 from antiphon.store.sql import responses
 

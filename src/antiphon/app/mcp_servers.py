@@ -14,14 +14,7 @@ from antiphon.settings.settings import Settings
 from antiphon.settings.tables import McpServerSettings
 from antiphon.tools.addresses import AddressPolicy, url_complaint
 from antiphon.tools.mcp.session import TRUSTED, is_installed
-from antiphon.tools.mcp.targets import (
-    HttpServer,
-    McpLimits,
-    OperatorServer,
-    Pairs,
-    StdioServer,
-    Target,
-)
+from antiphon.tools.mcp.targets import HttpServer, McpLimits, OperatorServer, Pairs, StdioServer, Target
 
 # It is the label in requests, and begins the names of functions.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")

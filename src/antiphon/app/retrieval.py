@@ -19,12 +19,7 @@ from antiphon.files.vector_stores.indexer import Indexer
 from antiphon.files.vector_stores.interfaces import VectorStoreLimits
 from antiphon.files.vector_stores.search import word_vectors
 from antiphon.files.vector_stores.search.chunk_index import ChunkIndex
-from antiphon.files.vector_stores.search.embeddings import (
-    Embedder,
-    EmbeddingServer,
-    NotEmbedded,
-    embedding_request,
-)
+from antiphon.files.vector_stores.search.embeddings import Embedder, EmbeddingServer, NotEmbedded, embedding_request
 from antiphon.files.vector_stores.search.word_vectors import WordVectors
 from antiphon.files.vector_stores.store_files import StoreFiles
 from antiphon.files.vector_stores.vector_stores import VectorStores

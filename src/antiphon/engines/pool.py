@@ -13,13 +13,7 @@ from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import ANY_MODEL
 from antiphon.core.knowledge.model_names import ModelChoice, ModelNames
 from antiphon.engines.health import HealthChecks
-from antiphon.engines.load import (
-    DEFAULT_PLACEMENT,
-    EngineLoads,
-    PlacementOptions,
-    least_busy,
-    order_of,
-)
+from antiphon.engines.load import DEFAULT_PLACEMENT, EngineLoads, PlacementOptions, least_busy, order_of
 from antiphon.engines.replies import REDIRECT_CODE
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineError, EngineUnavailable, NotFound

@@ -13,17 +13,7 @@ from typing import Any
 import msgspec
 
 from antiphon.sandbox import folder as folders
-from antiphon.sandbox.runs import (
-    GIB,
-    KEEP_FREE,
-    MIB,
-    PAUSE,
-    PIECE,
-    KernelRun,
-    Output,
-    SandboxLimits,
-    ShellRun,
-)
+from antiphon.sandbox.runs import GIB, KEEP_FREE, MIB, PAUSE, PIECE, KernelRun, Output, SandboxLimits, ShellRun
 from antiphon.sandbox.sandbox import Sandbox, SandboxProcess
 from antiphon.sandbox.unlinked import unlinked_bytes
 

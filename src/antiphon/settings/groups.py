@@ -9,12 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, inspect, structs
 
-from antiphon.settings.errors import (
-    SettingsError,
-    allowed,
-    did_you_mean,
-    shown,
-)
+from antiphon.settings.errors import SettingsError, allowed, did_you_mean, shown
 
 # What their values say, or may contain, is for nobody's eyes.
 SECRET = frozenset({"args", "command", "embedding_key", "embedding_url", "env", "headers", "key", "url"})

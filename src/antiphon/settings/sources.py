@@ -10,13 +10,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.settings.errors import (
-    SettingsError,
-    allowed,
-    did_you_mean,
-    shown,
-    wrong_address,
-)
+from antiphon.settings.errors import SettingsError, allowed, did_you_mean, shown, wrong_address
 from antiphon.settings.groups import read_group
 from antiphon.settings.settings import PREFIX, Settings
 

@@ -4,15 +4,7 @@ from typing import Any, ClassVar, get_args
 
 from msgspec import UNSET, Struct, UnsetType
 
-from antiphon.wire.responses import (
-    Logprob,
-    OutputItem,
-    OutputRefusal,
-    OutputText,
-    ReasoningText,
-    Response,
-    SummaryText,
-)
+from antiphon.wire.responses import Logprob, OutputItem, OutputRefusal, OutputText, ReasoningText, Response, SummaryText
 
 
 class Event(Struct, kw_only=True):

@@ -6,12 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from antiphon.core.checks.grammars import (
-    Unreadable,
-    check_definition,
-    complaint,
-    repair,
-)
+from antiphon.core.checks.grammars import Unreadable, check_definition, complaint, repair
 from antiphon.core.checks.work import MALFORMED, Grammar
 
 # In the manner of Codex's apply_patch, with a terminal that may be empty.

@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.core.events.encode import event_to_frame, long_frame
-from antiphon.core.events.json_pieces import (
-    LONG_TEXT,
-    PIECE,
-    JsonPieces,
-    long_json,
-)
+from antiphon.core.events.json_pieces import LONG_TEXT, PIECE, JsonPieces, long_json
 from antiphon.wire import events
 from antiphon.wire.events import Event
 from antiphon.wire.responses import (

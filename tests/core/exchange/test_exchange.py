@@ -14,14 +14,7 @@ from support.toy_tool import DICE, Dice, roll
 
 from antiphon.core.checks.work import CheckOutcome, DefinitionWork
 from antiphon.core.exchange.exchange import Exchange
-from antiphon.core.exchange.steps import (
-    Ask,
-    Check,
-    Done,
-    Estimate,
-    RunTools,
-    ToolCall,
-)
+from antiphon.core.exchange.steps import Ask, Check, Done, Estimate, RunTools, ToolCall
 from antiphon.core.knowledge.dialects import LLAMACPP, PLAIN
 from antiphon.core.knowledge.failures import failure_to_error
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model

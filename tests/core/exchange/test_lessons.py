@@ -6,20 +6,9 @@ from typing import Any
 import pytest
 from msgspec.structs import fields, replace
 
-from antiphon.core.exchange.lessons import (
-    LESSONS,
-    MOST_LESSONS,
-    Learned,
-    Lesson,
-    lesson_of,
-)
+from antiphon.core.exchange.lessons import LESSONS, MOST_LESSONS, Learned, Lesson, lesson_of
 from antiphon.core.knowledge.dialect import Dialect
-from antiphon.core.knowledge.dialects import (
-    KNOWN,
-    LLAMACPP,
-    PLAIN,
-    VLLM,
-)
+from antiphon.core.knowledge.dialects import KNOWN, LLAMACPP, PLAIN, VLLM
 from antiphon.errors import ApiError, EngineFailure, EngineUnavailable, InvalidRequest
 from antiphon.wire.chat import ChatFunction, ChatMessage, ChatRequest, ChatTool
 

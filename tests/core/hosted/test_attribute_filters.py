@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.hosted.attribute_filters import (
-    DEEPEST,
-    MOST_FILTERS,
-    MOST_VALUES,
-    matches,
-    read_filter,
-)
+from antiphon.core.hosted.attribute_filters import DEEPEST, MOST_FILTERS, MOST_VALUES, matches, read_filter
 from antiphon.errors import InvalidRequest
 
 ATTRIBUTES = {"year": 2026, "price": 2.5, "author": "Ada", "draft": True}

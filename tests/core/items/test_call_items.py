@@ -14,11 +14,7 @@ from openai.types.responses import (
     ResponseFunctionToolCall,
     ResponseToolSearchCall,
 )
-from openai.types.responses.response_apply_patch_tool_call import (
-    OperationCreateFile,
-    OperationDeleteFile,
-    OperationUpdateFile,
-)
+from openai.types.responses.response_apply_patch_tool_call import OperationCreateFile, OperationDeleteFile, OperationUpdateFile
 from openai.types.responses.response_function_shell_tool_call import Action as ShellAction
 from openai.types.responses.response_output_item import LocalShellCall, LocalShellCallAction
 from pydantic import BaseModel

@@ -8,14 +8,7 @@ from msgspec import structs
 from support.exchanges import REQUEST, run_answers, run_deltas
 from support.streams import Event
 
-from antiphon.core.events.deltas import (
-    CallDelta,
-    Delta,
-    Finished,
-    ReasoningDelta,
-    RefusalDelta,
-    TextDelta,
-)
+from antiphon.core.events.deltas import CallDelta, Delta, Finished, ReasoningDelta, RefusalDelta, TextDelta
 
 F = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
 CALL = {"id", "call_id", "status"}

@@ -3,14 +3,7 @@
 import pytest
 
 from antiphon.core.knowledge.dialects import PLAIN
-from antiphon.core.knowledge.help import (
-    NO_HELP,
-    Help,
-    HelpSetting,
-    choose_help,
-    parameters_in_name,
-    size,
-)
+from antiphon.core.knowledge.help import NO_HELP, Help, HelpSetting, choose_help, parameters_in_name, size
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
 
 BILLION = 1_000_000_000

@@ -8,12 +8,7 @@ from support import demanding_templates as t
 
 from antiphon.core.exchange.lessons import lesson_of
 from antiphon.core.knowledge.dialect import Dialect
-from antiphon.core.knowledge.template_demands import (
-    DEMANDS,
-    REMEDIES,
-    facts_in_text,
-    words_in_text,
-)
+from antiphon.core.knowledge.template_demands import DEMANDS, REMEDIES, facts_in_text, words_in_text
 from antiphon.errors import EngineFailure, InvalidRequest
 from antiphon.wire.chat import ChatRequest
 

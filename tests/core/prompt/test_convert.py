@@ -10,14 +10,7 @@ from support.items import user
 
 from antiphon.core.exchange.response_object import request_to_response
 from antiphon.core.knowledge.dialect import Dialect
-from antiphon.core.knowledge.dialects import (
-    LLAMACPP,
-    LMDEPLOY,
-    OLLAMA,
-    PLAIN,
-    SGLANG,
-    VLLM,
-)
+from antiphon.core.knowledge.dialects import LLAMACPP, LMDEPLOY, OLLAMA, PLAIN, SGLANG, VLLM
 from antiphon.core.prompt.chat_request import UNSEEN_IMAGES
 from antiphon.core.prompt.convert import ChatInputs, request_to_chat
 from antiphon.core.protocols.responses.fields import FIELDS, request_to_items

@@ -8,12 +8,7 @@ from msgspec.structs import replace
 from support.conversions import chat, converted, messages, rejection
 from support.items import call_output, function_call, user
 
-from antiphon.core.knowledge.dialects import (
-    LLAMACPP,
-    LMDEPLOY,
-    PLAIN,
-    VLLM,
-)
+from antiphon.core.knowledge.dialects import LLAMACPP, LMDEPLOY, PLAIN, VLLM
 
 F = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
 CONTAINER = {"type": "container_auto"}

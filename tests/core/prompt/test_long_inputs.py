@@ -13,12 +13,7 @@ from support.items import assistant, call_output, developer, function_call, user
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.exchange import notices
 from antiphon.core.exchange.exchange import Exchange
-from antiphon.core.exchange.steps import (
-    Ask,
-    Check,
-    Compact,
-    Count,
-)
+from antiphon.core.exchange.steps import Ask, Check, Compact, Count
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge

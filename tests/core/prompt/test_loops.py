@@ -21,12 +21,7 @@ from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import BY_NAME, PLAIN
 from antiphon.core.knowledge.help import NO_HELP, Help
 from antiphon.core.prompt.convert import ChatInputs, Conversion, request_to_chat
-from antiphon.core.prompt.loops import (
-    Result,
-    find_loops,
-    offer_without,
-    result_of,
-)
+from antiphon.core.prompt.loops import Result, find_loops, offer_without, result_of
 from antiphon.core.prompt.turns import AssistantTurn, Call, UserTurn
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.read import body_to_request

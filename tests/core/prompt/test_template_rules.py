@@ -15,13 +15,7 @@ from support.toy_tool import DICE, Dice, roll
 
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import LLAMACPP, PLAIN
-from antiphon.core.prompt.template_rules import (
-    REASONING_LEFT_OUT,
-    RULES,
-    Rule,
-    ShortIds,
-    apply_template_rules,
-)
+from antiphon.core.prompt.template_rules import REASONING_LEFT_OUT, RULES, Rule, ShortIds, apply_template_rules
 
 # The families that have each demand.
 FREE = replace(LLAMACPP, continues_last_message=False)

@@ -15,12 +15,7 @@ from support.toy_tool import DICE, NATIVE, Dice, KnownDice, known_dice_to_chat, 
 
 from antiphon.core.checks.work import CheckOutcome, SchemaWork
 from antiphon.core.exchange.exchange import Exchange
-from antiphon.core.exchange.steps import (
-    Ask,
-    Check,
-    RunTools,
-    ToolCall,
-)
+from antiphon.core.exchange.steps import Ask, Check, RunTools, ToolCall
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
 from antiphon.core.prompt.item_types import ITEM_TYPES

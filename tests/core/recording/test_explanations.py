@@ -4,14 +4,7 @@ from pathlib import Path
 
 import antiphon
 from antiphon import errors
-from antiphon.core.recording.explanations import (
-    ERRORS,
-    NOTICES,
-    OTHER_ERROR,
-    OTHER_NOTICE,
-    explain_error,
-    explain_notice,
-)
+from antiphon.core.recording.explanations import ERRORS, NOTICES, OTHER_ERROR, OTHER_NOTICE, explain_error, explain_notice
 from antiphon.errors import ApiError
 
 SOURCE = "\n".join(path.read_text() for path in Path(antiphon.__file__).parent.rglob("*.py") if path.name != "explanations.py")

@@ -10,14 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from antiphon.core.recording.prompt_changes import (
-    ONLY_LONGER,
-    Asked,
-    PromptPrint,
-    closest,
-    compare,
-    to_print,
-)
+from antiphon.core.recording.prompt_changes import ONLY_LONGER, Asked, PromptPrint, closest, compare, to_print
 from antiphon.wire.chat import ChatMessage, ChatRequest
 
 ENGINE = "http://engine"

@@ -18,12 +18,7 @@ from antiphon.core.exchange.environment import KnownDefinitions
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.knowledge.dialects import BY_NAME, PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
-from antiphon.core.recording.file import (
-    NotARecording,
-    file_to_recording,
-    is_recording,
-    recording_to_file,
-)
+from antiphon.core.recording.file import NotARecording, file_to_recording, is_recording, recording_to_file
 from antiphon.core.recording.recording import Recording
 from antiphon.core.recording.rerun import run_again
 from antiphon.core.toolbox.tools import ToolResult

@@ -14,15 +14,7 @@ from support.exchanges import make_environment
 from support.streams import parse
 from support.sync_runs import replay
 
-from antiphon.core.events.deltas import (
-    CallDelta,
-    Delta,
-    EngineFailed,
-    Finished,
-    ReasoningDelta,
-    TextDelta,
-    ThoughtEnded,
-)
+from antiphon.core.events.deltas import CallDelta, Delta, EngineFailed, Finished, ReasoningDelta, TextDelta, ThoughtEnded
 from antiphon.core.events.plain_deltas import PlainDelta
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.knowledge.dialects import PLAIN

@@ -23,14 +23,7 @@ from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.stream.chat_stream import ChatStream
 from antiphon.core.stream.citation_marks import CitationMarks
-from antiphon.core.stream.citations import (
-    LONGEST_URL,
-    CitedText,
-    FileSource,
-    Source,
-    Sources,
-    without_marks,
-)
+from antiphon.core.stream.citations import LONGEST_URL, CitedText, FileSource, Source, Sources, without_marks
 from antiphon.core.stream.text_calls import TextCalls
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.wire.responses import CreateResponse

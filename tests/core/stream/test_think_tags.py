@@ -8,13 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from antiphon.core.events.deltas import (
-    Delta,
-    Finished,
-    ReasoningDelta,
-    TextDelta,
-    ThoughtEnded,
-)
+from antiphon.core.events.deltas import Delta, Finished, ReasoningDelta, TextDelta, ThoughtEnded
 from antiphon.core.stream.chat_chunks import ChunkReader
 from antiphon.core.stream.reasoning_tags import PAIRS, TAGS, ReasoningTags, TagPair, partial_tag_length
 from antiphon.core.stream.think_tags import ThinkTags

@@ -19,11 +19,7 @@ from antiphon.child_processes.restarts import RestartPauses
 from antiphon.core.knowledge.knowledge import Loading
 from antiphon.core.knowledge.sampling import ENGINE_DEFAULT
 from antiphon.engines.embedded import CannotEmbed
-from antiphon.engines.embedded.process import (
-    DEFAULT_PAUSES,
-    EngineProcess,
-    ModelOptions,
-)
+from antiphon.engines.embedded.process import DEFAULT_PAUSES, EngineProcess, ModelOptions
 
 # Seconds between two looks at something that has no event. The test's timeout limits the wait.
 STEP = 0.02

@@ -14,12 +14,7 @@ from support.known_engines import KINDS, NO_PARSER, restamped, shape
 
 from antiphon.core.knowledge.dialects import LLAMACPP, VLLM
 from antiphon.engines.probes.findings import Finding, Verdict
-from antiphon.engines.probes.prober import (
-    PROBES,
-    learned,
-    probe,
-    teach,
-)
+from antiphon.engines.probes.prober import PROBES, learned, probe, teach
 from antiphon.engines.upstream import Engine
 from antiphon.transport import make_session
 

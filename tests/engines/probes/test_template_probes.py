@@ -17,12 +17,7 @@ from antiphon.core.knowledge.dialects import LLAMACPP, SGLANG, VLLM
 from antiphon.core.knowledge.template_demands import REMEDIES
 from antiphon.engines.affinity import NO_ROUTING
 from antiphon.engines.probes.findings import Finding, NoAnswer, Verdict
-from antiphon.engines.probes.prober import (
-    PROBES,
-    findings_of,
-    learned,
-    probe,
-)
+from antiphon.engines.probes.prober import PROBES, findings_of, learned, probe
 from antiphon.engines.requests import EngineOptions
 from antiphon.engines.token_counts import count_by_template
 from antiphon.engines.upstream import Engine

@@ -19,13 +19,7 @@ from antiphon.store.files import indexing
 from antiphon.store.files.vector_store_files import remove as remove_file
 from antiphon.store.operations import Operation, Statement
 from antiphon.store.sql.listings import RowPage
-from antiphon.wire.vector_stores import (
-    ChunkSizes,
-    CreateFileBatch,
-    CreateStoreFile,
-    CreateVectorStore,
-    StaticChunking,
-)
+from antiphon.wire.vector_stores import ChunkSizes, CreateFileBatch, CreateStoreFile, CreateVectorStore, StaticChunking
 
 # Two hundred chunks, of a hundred tokens each.
 LONG = "\n\n".join(f"Paragraph {number} " + "word " * 70 for number in range(200))

@@ -22,15 +22,7 @@ from support.raw_client import dialled, post
 from support.streams import check_stream, parse
 
 from antiphon.app.parts import Extensions
-from antiphon.core.checks.work import (
-    CheckOutcome,
-    CheckWork,
-    DefinitionWork,
-    DocumentWork,
-    Grammar,
-    GrammarWork,
-    SchemaWork,
-)
+from antiphon.core.checks.work import CheckOutcome, CheckWork, DefinitionWork, DocumentWork, Grammar, GrammarWork, SchemaWork
 from antiphon.errors import RateLimited
 from antiphon.gateway.runs.checker import Checker, CheckProcess, PendingCheck
 

@@ -8,14 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from antiphon.errors import InvalidRequest
-from antiphon.server.routes.multipart import (
-    MOST_HEADERS,
-    MOST_PARTS,
-    FormReader,
-    PartEnd,
-    PartStart,
-    headers_to_start,
-)
+from antiphon.server.routes.multipart import MOST_HEADERS, MOST_PARTS, FormReader, PartEnd, PartStart, headers_to_start
 
 BOUNDARY = b"b-1"
 # Contents that look like boundaries.

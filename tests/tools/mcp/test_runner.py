@@ -18,12 +18,7 @@ from antiphon.core.toolbox.mcp_servers import Listing, McpDefinition, McpListErr
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.tools.addresses import AddressPolicy
 from antiphon.tools.mcp.runner import McpRunner
-from antiphon.tools.mcp.targets import (
-    HttpServer,
-    McpLimits,
-    OperatorServer,
-    StdioServer,
-)
+from antiphon.tools.mcp.targets import HttpServer, McpLimits, OperatorServer, StdioServer
 from antiphon.tools.runner import ToolContext
 from antiphon.wire.hosted_items import McpHttpError, McpProtocolError, McpToolExecutionError
 from antiphon.wire.responses import CreateResponse

@@ -19,13 +19,7 @@ from antiphon.tools.addresses import AddressPolicy
 from antiphon.tools.mcp.failures import McpFailure
 from antiphon.tools.mcp.results import result_to_tool_result
 from antiphon.tools.mcp.session import McpSession
-from antiphon.tools.mcp.targets import (
-    HttpServer,
-    McpLimits,
-    StdioServer,
-    Target,
-    secrets_of,
-)
+from antiphon.tools.mcp.targets import HttpServer, McpLimits, StdioServer, Target, secrets_of
 
 LOCAL = AddressPolicy("public", loopback=True, https=True)
 LIMITS = McpLimits(connect=20, call=20, answer_bytes=1_000_000)

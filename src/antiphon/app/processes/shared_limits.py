@@ -9,13 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias, cast
 
 from antiphon.app.options import admission_limits
-from antiphon.app.processes.messages import (
-    Answer,
-    Ask,
-    Full,
-    Note,
-    Refusal,
-)
+from antiphon.app.processes.messages import Answer, Ask, Full, Note, Refusal
 from antiphon.app.processes.supervised import Supervised
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineBusy, RateLimited

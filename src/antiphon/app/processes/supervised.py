@@ -7,14 +7,7 @@ from collections.abc import Awaitable, Callable
 from itertools import chain
 
 from antiphon.app.processes.channel import Channel
-from antiphon.app.processes.messages import (
-    Counts,
-    Failed,
-    Ready,
-    Start,
-    ToSupervisor,
-    ToWorker,
-)
+from antiphon.app.processes.messages import Counts, Failed, Ready, Start, ToSupervisor, ToWorker
 from antiphon.child_processes.child import Child, python_command
 
 MODULE = "antiphon.app.processes.worker"

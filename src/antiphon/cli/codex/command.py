@@ -27,14 +27,7 @@ from antiphon.cli.codex.config import (
     to_toml,
     without_own,
 )
-from antiphon.cli.codex.gateway import (
-    DEFAULT_PORT,
-    CannotStart,
-    client_key,
-    fetch,
-    gateway,
-    running_gateway,
-)
+from antiphon.cli.codex.gateway import DEFAULT_PORT, CannotStart, client_key, fetch, gateway, running_gateway
 from antiphon.cli.codex.process import Stopped, run_codex_process, stop_signals
 from antiphon.cli.codex.sessions import continue_hint
 from antiphon.cli.codex.window import has_room, too_small

@@ -10,14 +10,7 @@ from antiphon.core.stream.chat_chunks import COMPLETED
 from antiphon.core.stream.engine_protocols import protocol_of
 from antiphon.core.stream.thought_start import thought_start
 from antiphon.core.toolbox.requirements import wants_json
-from antiphon.errors import (
-    ApiError,
-    ContextLengthExceeded,
-    EngineDisagrees,
-    EngineError,
-    EngineUnavailable,
-    RateLimited,
-)
+from antiphon.errors import ApiError, ContextLengthExceeded, EngineDisagrees, EngineError, EngineUnavailable, RateLimited
 
 CUT_SHORT = "The engine's stream ended before the answer did."
 

@@ -5,15 +5,7 @@ from types import MappingProxyType
 
 from msgspec import Struct, structs
 
-from antiphon.core.checks.work import (
-    MALFORMED,
-    CheckOutcome,
-    DefinitionWork,
-    DocumentWork,
-    Flaw,
-    Grammar,
-    StoredFileWork,
-)
+from antiphon.core.checks.work import MALFORMED, CheckOutcome, DefinitionWork, DocumentWork, Flaw, Grammar, StoredFileWork
 from antiphon.core.exchange.environment import Environment
 from antiphon.core.prompt.convert import Conversion
 from antiphon.core.prompt.documents import ReadWork, files_of, outcome_size, work_digest

@@ -15,13 +15,7 @@ from antiphon.core.items.enforcement import Rejection
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.prompt.conversation import Conversation
-from antiphon.core.prompt.convert import (
-    NO_PROGRESS,
-    ChatInputs,
-    Conversion,
-    ToolInputs,
-    request_to_chat,
-)
+from antiphon.core.prompt.convert import NO_PROGRESS, ChatInputs, Conversion, ToolInputs, request_to_chat
 from antiphon.core.prompt.documents import Documents
 from antiphon.core.prompt.item_types import CONTINUE_ANSWERS
 from antiphon.core.prompt.turns import AssistantTurn, UserTurn

@@ -9,18 +9,7 @@ from antiphon.core.events.encode import SseEncoder
 from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.core.exchange.environment import Environment
 from antiphon.core.exchange.exchange import Exchange
-from antiphon.core.exchange.steps import (
-    Ask,
-    AwaitProbe,
-    Check,
-    Compact,
-    Count,
-    Done,
-    Estimate,
-    ListTools,
-    RunTools,
-    ToolCall,
-)
+from antiphon.core.exchange.steps import Ask, AwaitProbe, Check, Compact, Count, Done, Estimate, ListTools, RunTools, ToolCall
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.prompt.truncation import prompt_text, tokens_by_length

@@ -8,12 +8,7 @@ from typing import Any, ClassVar
 from msgspec import Struct, structs
 
 from antiphon.core.hosted.hosted_tool import data_of
-from antiphon.core.stream.citations import (
-    FileSource,
-    Source,
-    Sources,
-    without_marks,
-)
+from antiphon.core.stream.citations import FileSource, Source, Sources, without_marks
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import counted
 

@@ -12,12 +12,7 @@ from antiphon.core.events.plain_deltas import DeltaTemplate, FastPath
 from antiphon.core.toolbox.built_in import local_shell_action, patch_operation, shell_action
 from antiphon.core.toolbox.tools import ToolIdentity, ToolResult
 from antiphon.errors import UNREADABLE
-from antiphon.partial_json import (
-    StringMember,
-    arguments_to_text,
-    missing_end,
-    whole_input,
-)
+from antiphon.partial_json import StringMember, arguments_to_text, missing_end, whole_input
 from antiphon.wire import events
 from antiphon.wire.events import DeltaEvent, Event
 from antiphon.wire.responses import (

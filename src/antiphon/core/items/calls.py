@@ -20,16 +20,10 @@ from antiphon.core.items.call_forms import (
 )
 from antiphon.core.toolbox.requirements import Check, CheckedTools
 from antiphon.core.toolbox.tools import ToolIdentity, ToolResult
-from antiphon.partial_json import (
-    ObjectEnd,
-    missing_end,
-)
+from antiphon.partial_json import ObjectEnd, missing_end
 from antiphon.wire import events
 from antiphon.wire.events import Event
-from antiphon.wire.responses import (
-    OutputItem,
-    Status,
-)
+from antiphon.wire.responses import OutputItem, Status
 
 Forms = Mapping[str, type[FunctionForm]]
 # Kind of tool → the form of its calls.

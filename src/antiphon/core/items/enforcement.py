@@ -8,13 +8,7 @@ from antiphon.core.items.call_history import LeftOutCalls, RunHistory
 from antiphon.core.items.calls import CallState
 from antiphon.core.items.item_state import ItemState
 from antiphon.core.items.messages import MessageState
-from antiphon.core.toolbox.prompt_texts import (
-    BAD_CALL,
-    CALLED_AGAIN,
-    NO_CALLS_LEFT,
-    NO_SUCH_TOOL,
-    NO_TOOLS_LEFT,
-)
+from antiphon.core.toolbox.prompt_texts import BAD_CALL, CALLED_AGAIN, NO_CALLS_LEFT, NO_SUCH_TOOL, NO_TOOLS_LEFT
 from antiphon.core.toolbox.requirements import NO_REQUIREMENTS, Requirements
 from antiphon.core.toolbox.tools import LONGEST_NAME, ToolResult
 from antiphon.errors import AnswerInvalid, NotConstrained

@@ -9,10 +9,7 @@ from antiphon.core.events.event_style import EventStyle
 from antiphon.core.events.plain_deltas import FastPath
 from antiphon.core.toolbox.requirements import Check
 from antiphon.wire.events import Event
-from antiphon.wire.responses import (
-    OutputItem,
-    Status,
-)
+from antiphon.wire.responses import OutputItem, Status
 
 
 class ItemState(Protocol):

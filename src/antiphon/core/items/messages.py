@@ -6,13 +6,7 @@ from typing import Any, ClassVar
 from msgspec import UNSET
 
 from antiphon.core.checks.work import CheckOutcome
-from antiphon.core.events.deltas import (
-    Citation,
-    CitedDelta,
-    Delta,
-    RefusalDelta,
-    TextDelta,
-)
+from antiphon.core.events.deltas import Citation, CitedDelta, Delta, RefusalDelta, TextDelta
 from antiphon.core.events.event_style import EventStyle
 from antiphon.core.events.plain_deltas import DeltaTemplate, FastPath
 from antiphon.core.items.item_state import PartPlace
@@ -20,14 +14,7 @@ from antiphon.core.toolbox.requirements import Check
 from antiphon.sealing import CompactedText
 from antiphon.wire import events
 from antiphon.wire.events import Event
-from antiphon.wire.responses import (
-    Compaction,
-    Logprob,
-    OutputMessage,
-    OutputRefusal,
-    OutputText,
-    Status,
-)
+from antiphon.wire.responses import Compaction, Logprob, OutputMessage, OutputRefusal, OutputText, Status
 
 Annotation = dict[str, Any]
 

@@ -15,12 +15,7 @@ from antiphon.core.items.item_state import PartPlace
 from antiphon.core.toolbox.requirements import Check
 from antiphon.wire import events
 from antiphon.wire.events import DeltaEvent, Event
-from antiphon.wire.responses import (
-    ReasoningItem,
-    ReasoningText,
-    Status,
-    SummaryText,
-)
+from antiphon.wire.responses import ReasoningItem, ReasoningText, Status, SummaryText
 
 # ---- The title of a reasoning summary: a heading in its first line, made bold ----------------------------------------
 

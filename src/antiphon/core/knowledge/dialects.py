@@ -6,16 +6,7 @@ Ollama fb30760) and from recorded streams.
 
 from msgspec import structs
 
-from antiphon.core.knowledge.dialect import (
-    EFFORTS,
-    Detokenizer,
-    Dialect,
-    LoadSource,
-    Lookup,
-    Sign,
-    Template,
-    Tokenizer,
-)
+from antiphon.core.knowledge.dialect import EFFORTS, Detokenizer, Dialect, LoadSource, Lookup, Sign, Template, Tokenizer
 
 PLAIN = Dialect(name="plain")
 

@@ -14,12 +14,7 @@ from msgspec import Struct
 from antiphon.core.items.item_type import item_kind
 from antiphon.core.prompt.item_types import NEED_A_CALL
 from antiphon.core.prompt.stored_form import items_to_stored_form
-from antiphon.core.prompt.truncation import (
-    SizeOf,
-    is_output,
-    paired,
-    size_of,
-)
+from antiphon.core.prompt.truncation import SizeOf, is_output, paired, size_of
 from antiphon.core.protocols.responses.references import stands_for
 from antiphon.errors import InvalidRequest
 from antiphon.sealing import CompactedText, KeptItems, text_to_compacted

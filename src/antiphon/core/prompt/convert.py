@@ -9,12 +9,7 @@ from antiphon.core.checks.work import MALFORMED, Flaw, Grammar
 from antiphon.core.items.enforcement import Rejection
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.help import NO_HELP, Help
-from antiphon.core.knowledge.sampling import (
-    ENGINE_DEFAULT,
-    Sampling,
-    sampling_of_answer,
-    with_sampling,
-)
+from antiphon.core.knowledge.sampling import ENGINE_DEFAULT, Sampling, sampling_of_answer, with_sampling
 from antiphon.core.prompt.chat_request import make_chat, wants_logprobs
 from antiphon.core.prompt.documents import Documents, ReadWork
 from antiphon.core.prompt.draft import ChatDraft
@@ -24,12 +19,7 @@ from antiphon.core.prompt.rounds import rejection_to_turns
 from antiphon.core.prompt.turns import AssistantTurn, UserTurn
 from antiphon.core.protocols.responses.fields import dropped_fields_to_notices, refuse_unsupported
 from antiphon.core.protocols.responses.item_paths import is_stored
-from antiphon.core.stream.text_calls import (
-    AnswersByCall,
-    CallFinder,
-    ConstrainedCall,
-    TextCalls,
-)
+from antiphon.core.stream.text_calls import AnswersByCall, CallFinder, ConstrainedCall, TextCalls
 from antiphon.core.toolbox.cache import KnownToolboxes, toolbox_key
 from antiphon.core.toolbox.choice import Offer, choice_to_offer, provisional_choice
 from antiphon.core.toolbox.definitions import DEFINITIONS, Define

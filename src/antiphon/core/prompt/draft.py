@@ -20,12 +20,7 @@ from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.prompt.documents import ReadDocument
 from antiphon.core.prompt.loops import NO_LOOPS, NOTED, find_loops
 from antiphon.core.prompt.template_rules import apply_template_rules
-from antiphon.core.prompt.turns import (
-    Asked,
-    AssistantTurn,
-    Call,
-    UserTurn,
-)
+from antiphon.core.prompt.turns import Asked, AssistantTurn, Call, UserTurn
 from antiphon.core.toolbox.tools import AsCalled, ToolIdentity
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.chat import ChatMessage

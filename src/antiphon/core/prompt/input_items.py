@@ -9,12 +9,7 @@ from antiphon.core.prompt.documents import Documents
 from antiphon.core.prompt.draft import ChatDraft
 from antiphon.core.prompt.item_types import ITEM_TYPES, NEED_A_CALL, UNKNOWN
 from antiphon.core.protocols.responses.item_paths import is_beside, is_stored, item_path, item_paths
-from antiphon.core.protocols.responses.references import (
-    STAND_INS,
-    stands_for,
-    unresolved_to_notice,
-    whole_ids,
-)
+from antiphon.core.protocols.responses.references import STAND_INS, stands_for, unresolved_to_notice, whole_ids
 from antiphon.core.toolbox.tools import AsCalled, ToolIdentity
 from antiphon.errors import InvalidRequest
 from antiphon.wire.hosted_items import ToolSearchOutput, type_of

@@ -13,11 +13,7 @@ from msgspec import Struct, structs
 from antiphon.core.hosted.shown_results import ShownResult
 from antiphon.core.items.item_type import SHOWN_RESULT, ReadMembers, item_kind
 from antiphon.core.prompt.documents import Documents
-from antiphon.core.prompt.input_items import (
-    items_to_draft,
-    needs_its_call,
-    tools_in_items,
-)
+from antiphon.core.prompt.input_items import items_to_draft, needs_its_call, tools_in_items
 from antiphon.core.prompt.item_types import ITEM_TYPES, UNKNOWN
 from antiphon.core.protocols.responses.references import is_reference
 from antiphon.core.toolbox.request_tools import tools_to_box

@@ -15,12 +15,7 @@ from typing import Any
 from msgspec import UNSET, Struct, structs
 
 from antiphon.core.knowledge.dialect import Dialect
-from antiphon.core.toolbox.prompt_texts import (
-    RESULT_BEGINS,
-    RESULT_ENDS,
-    call_to_text,
-    result_to_text,
-)
+from antiphon.core.toolbox.prompt_texts import RESULT_BEGINS, RESULT_ENDS, call_to_text, result_to_text
 from antiphon.wire.chat import ChatMessage
 
 # ---- Ids of calls for chat templates that take only ids of one length ------------------------------------------------

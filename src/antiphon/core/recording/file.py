@@ -19,13 +19,7 @@ from antiphon.core.hosted.rows import BY_KIND, HOSTED
 from antiphon.core.knowledge.help import HelpSetting
 from antiphon.core.knowledge.knowledge import KnownFacts
 from antiphon.core.recording.environment_values import EnvironmentValues
-from antiphon.core.recording.recording import (
-    OF_COMPACTION,
-    Call,
-    Options,
-    ReceivedPieces,
-    Recording,
-)
+from antiphon.core.recording.recording import OF_COMPACTION, Call, Options, ReceivedPieces, Recording
 from antiphon.core.toolbox.mcp_servers import Listing
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import ApiError, EngineFailure

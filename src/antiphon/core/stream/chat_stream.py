@@ -11,12 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from antiphon.core.events.deltas import (
-    CallDelta,
-    Delta,
-    ReasoningDelta,
-    TextDelta,
-)
+from antiphon.core.events.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
 from antiphon.core.events.numbering import Numbering
 from antiphon.core.events.plain_deltas import FastPath
 from antiphon.core.stream.answer_stream import AnswerStream

@@ -11,12 +11,7 @@ and only the first is passed on. What differs is no copy: a tagged text is then 
 from collections.abc import Callable
 from enum import Enum
 
-from antiphon.core.events.deltas import (
-    Delta,
-    ReasoningDelta,
-    TextDelta,
-    ThoughtEnded,
-)
+from antiphon.core.events.deltas import Delta, ReasoningDelta, TextDelta, ThoughtEnded
 from antiphon.core.events.plain_deltas import MOST_PIECES, join_from
 from antiphon.core.stream.fast_path import Continues
 from antiphon.core.stream.reasoning_tags import TAGS, ClosingTags, ReasoningTags

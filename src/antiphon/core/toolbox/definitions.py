@@ -19,15 +19,7 @@ from antiphon.core.toolbox import built_in as built_in_tools
 from antiphon.core.toolbox.deferred import is_deferred
 from antiphon.core.toolbox.response_tools import flat
 from antiphon.core.toolbox.toolbox import Toolbox
-from antiphon.core.toolbox.tools import (
-    CLIENT_SEARCH,
-    CLIENT_SHELL,
-    ILLEGAL_IN_NAMES,
-    SERVER_SEARCH,
-    TOOLS,
-    Tool,
-    ToolIdentity,
-)
+from antiphon.core.toolbox.tools import CLIENT_SEARCH, CLIENT_SHELL, ILLEGAL_IN_NAMES, SERVER_SEARCH, TOOLS, Tool, ToolIdentity
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.tools import ALIASES

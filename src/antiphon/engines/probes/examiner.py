@@ -14,13 +14,7 @@ from antiphon.core.knowledge.knowledge import MOST_MODELS
 from antiphon.core.knowledge.template_demands import TOOLS
 from antiphon.engines.probes.client import TIME_LIMIT, ProbeClient
 from antiphon.engines.probes.findings import Finding, NoAnswer, Verdict
-from antiphon.engines.probes.prober import (
-    PROBES,
-    Probe,
-    learned,
-    run_probes,
-    teach,
-)
+from antiphon.engines.probes.prober import PROBES, Probe, learned, run_probes, teach
 from antiphon.engines.upstream import Engine
 
 # ---- requests that wait for the probe of a model's tools -------------------------------------------------------------

@@ -15,15 +15,7 @@ from antiphon.engines.probes import answers
 from antiphon.engines.probes.answers import Knowledge, ask_for_code_word
 from antiphon.engines.probes.client import ProbeClient, Rejection
 from antiphon.engines.probes.findings import NoAnswer, Observation, Verdict
-from antiphon.engines.probes.questions import (
-    FIRST,
-    HELLO,
-    LONG,
-    LONG_TOOLS,
-    MARK,
-    SHORT,
-    TOOLS,
-)
+from antiphon.engines.probes.questions import FIRST, HELLO, LONG, LONG_TOOLS, MARK, SHORT, TOOLS
 
 Message = dict[str, Any]
 Messages = list[Message]

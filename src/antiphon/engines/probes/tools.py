@@ -7,15 +7,7 @@ from antiphon.core.knowledge.template_demands import REMEDIES
 from antiphon.engines.probes import templates
 from antiphon.engines.probes.client import Answer, ProbeClient, Rejection
 from antiphon.engines.probes.findings import ASKED_WITHOUT_THINKING, Observation, Verdict
-from antiphon.engines.probes.questions import (
-    FIRST,
-    SECOND,
-    STRICT_TOOLS,
-    TOOLS,
-    TWO_CALLS,
-    begins_as_schema,
-    follows_schema,
-)
+from antiphon.engines.probes.questions import FIRST, SECOND, STRICT_TOOLS, TOOLS, TWO_CALLS, begins_as_schema, follows_schema
 
 PARSED_HERE = "sends tools with the choice none, if the model sees them so, and finds the calls in what the model writes"
 IN_MESSAGES = REMEDIES[demands.TOOLS]

@@ -10,21 +10,8 @@ from typing import BinaryIO
 from zipfile import BadZipFile
 
 from antiphon.core.checks.work import CheckOutcome
-from antiphon.files.readers import (
-    encodings,
-    html,
-    kinds,
-    mail,
-    pdfs,
-    rtf,
-)
-from antiphon.files.readers.office import (
-    epub,
-    open_document,
-    sheets,
-    slides,
-    word,
-)
+from antiphon.files.readers import encodings, html, kinds, mail, pdfs, rtf
+from antiphon.files.readers.office import epub, open_document, sheets, slides, word
 from antiphon.files.readers.office.zip_parts import LOCKED, ZipParts
 from antiphon.files.readers.source import Source, Unreadable, damaged
 from antiphon.files.readers.xml_events import MalformedXml

@@ -6,14 +6,7 @@ from msgspec import UNSET
 
 from antiphon.errors import InvalidRequest, NotFound, quoted
 from antiphon.store.files import records as file_records
-from antiphon.store.files.records import (
-    NEVER,
-    AddedFile,
-    BatchRecord,
-    Chunking,
-    StoreFileRecord,
-    VectorStoreRecord,
-)
+from antiphon.store.files.records import NEVER, AddedFile, BatchRecord, Chunking, StoreFileRecord, VectorStoreRecord
 from antiphon.store.files.vector_store_files import Batch
 from antiphon.store.files.vector_stores import Counted
 from antiphon.wire.vector_stores import (

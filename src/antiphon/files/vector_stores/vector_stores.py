@@ -18,12 +18,7 @@ from antiphon.files.vector_stores.objects import (
     store_to_object,
     to_chunking,
 )
-from antiphon.files.vector_stores.search.found import (
-    Found,
-    SearchOptions,
-    SearchRow,
-    Wanted,
-)
+from antiphon.files.vector_stores.search.found import Found, SearchOptions, SearchRow, Wanted
 from antiphon.store.files import vector_store_files as file_operations
 from antiphon.store.files import vector_stores as operations
 from antiphon.store.files.records import AddedFile, VectorStoreRecord

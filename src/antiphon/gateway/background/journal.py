@@ -12,13 +12,7 @@ from antiphon.core.exchange.steps import ToolCall
 from antiphon.errors import StoreUnavailable
 from antiphon.gateway.limits.threads import LARGE_BODY, run_aside
 from antiphon.gateway.state.owners import Owners
-from antiphon.gateway.state.record_format import (
-    decode_calls,
-    decode_items,
-    encode_call,
-    encode_settings,
-    long_items,
-)
+from antiphon.gateway.state.record_format import decode_calls, decode_items, encode_call, encode_settings, long_items
 from antiphon.gateway.state.recorder import ResponseRecorder, items_to_keep
 from antiphon.store.protocol import Store
 from antiphon.store.records import Event, Job, LongEvent, Pieces, Record

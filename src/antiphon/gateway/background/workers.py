@@ -6,12 +6,7 @@ from contextlib import suppress
 from functools import partial
 
 from antiphon.errors import ApiError, EngineUnavailable, StoreUnavailable
-from antiphon.gateway.background.attempts import (
-    Attempt,
-    BackgroundOptions,
-    job_to_arrival,
-    read_request,
-)
+from antiphon.gateway.background.attempts import Attempt, BackgroundOptions, job_to_arrival, read_request
 from antiphon.gateway.limits.places import Place, PlaceQueue
 from antiphon.gateway.runs.gateway import Gateway
 from antiphon.gateway.runs.in_flight import SHUTTING_DOWN

@@ -26,20 +26,9 @@ from antiphon.engines.pool import Choice, Pool
 from antiphon.errors import ApiError, EngineUnavailable, InvalidRequest
 from antiphon.gateway.limits.admission import Admission
 from antiphon.gateway.limits.places import Place
-from antiphon.gateway.limits.threads import (
-    LARGE_BODY,
-    LARGE_HISTORY,
-    is_large,
-    run_aside,
-)
+from antiphon.gateway.limits.threads import LARGE_BODY, LARGE_HISTORY, is_large, run_aside
 from antiphon.gateway.runs.in_flight import Running, RunsInFlight
-from antiphon.gateway.runs.observers import (
-    Arrival,
-    MakeObserver,
-    ObserverMakers,
-    make_observers,
-    tell,
-)
+from antiphon.gateway.runs.observers import Arrival, MakeObserver, ObserverMakers, make_observers, tell
 from antiphon.gateway.runs.run import ResponseRun
 from antiphon.gateway.runs.steps import Equipment
 from antiphon.gateway.runs.timers import in_time

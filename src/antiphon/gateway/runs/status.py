@@ -4,18 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from antiphon.core.exchange.steps import (
-    Ask,
-    AwaitProbe,
-    Check,
-    Compact,
-    Count,
-    Done,
-    Estimate,
-    ListTools,
-    RunTools,
-    Step,
-)
+from antiphon.core.exchange.steps import Ask, AwaitProbe, Check, Compact, Count, Done, Estimate, ListTools, RunTools, Step
 from antiphon.core.knowledge.knowledge import Model
 from antiphon.engines.load import LoadReport
 from antiphon.engines.upstream import Engine

@@ -9,18 +9,7 @@ from typing import Protocol
 from antiphon.core.checks.work import CheckOutcome, CheckWork, StoredFileWork
 from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.core.exchange.exchange import Exchange
-from antiphon.core.exchange.steps import (
-    Ask,
-    AwaitProbe,
-    Check,
-    Compact,
-    Count,
-    Done,
-    Estimate,
-    ListTools,
-    RunTools,
-    ToolCall,
-)
+from antiphon.core.exchange.steps import Ask, AwaitProbe, Check, Compact, Count, Done, Estimate, ListTools, RunTools, ToolCall
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.engines.replies import Reply
 from antiphon.engines.token_counts import count_prompt, estimate_usage

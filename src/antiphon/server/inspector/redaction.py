@@ -6,12 +6,7 @@ import msgspec
 
 from antiphon.core.hosted.rows import HOSTED
 from antiphon.core.recording.environment_values import EnvironmentValues
-from antiphon.sealing import (
-    SEPARATOR,
-    CompactedText,
-    KeptItems,
-    text_to_compacted,
-)
+from antiphon.sealing import SEPARATOR, CompactedText, KeptItems, text_to_compacted
 from antiphon.server.inspector.rows import hide
 
 # ---- What was in the seals of a request, hidden from all but its owner: the admin key sees requests, and opens no seals ----

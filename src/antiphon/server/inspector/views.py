@@ -12,20 +12,9 @@ from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.exchange.steps import ListTools, RunTools, ToolCall
 from antiphon.core.recording.environment_values import EnvironmentValues
 from antiphon.core.recording.explanations import explain_error, explain_notice
-from antiphon.core.recording.prompt_changes import (
-    Asked,
-    PromptChange,
-    closest,
-    compare,
-)
+from antiphon.core.recording.prompt_changes import Asked, PromptChange, closest, compare
 from antiphon.core.recording.recording import Recording
-from antiphon.core.recording.rerun import (
-    TOOLS,
-    Moment,
-    Rerun,
-    ToolRun,
-    run_again,
-)
+from antiphon.core.recording.rerun import TOOLS, Moment, Rerun, ToolRun, run_again
 from antiphon.errors import ApiError, counted, shortened
 from antiphon.server.inspector.recordings import RecordedRequest, to_outcome
 from antiphon.server.inspector.redaction import HIDDEN, redacted, without_seals

@@ -3,12 +3,7 @@
 import re
 from collections.abc import Callable
 
-from antiphon.server.metrics.series import (
-    AnyInstrument,
-    Counter,
-    Gauge,
-    Histogram,
-)
+from antiphon.server.metrics.series import AnyInstrument, Counter, Gauge, Histogram
 
 # ---- values of labels ------------------------------------------------------------------------------------------------
 # Each makes a series of its own, in the gateway and in Prometheus, so their number has a limit.

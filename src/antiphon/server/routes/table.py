@@ -10,28 +10,11 @@ from antiphon.core.protocols.client_protocol import ClientProtocol
 from antiphon.core.protocols.table import PROTOCOLS
 from antiphon.server.bodies import LARGE, SMALL, Bodies
 from antiphon.server.paths import has_version, under_all_paths
-from antiphon.server.routes import (
-    containers,
-    conversations,
-    files,
-    inspector,
-    responses,
-    stored,
-    vector_stores,
-    websocket,
-)
-from antiphon.server.routes import (
-    inspector_lists as inspector_engines,
-)
-from antiphon.server.routes import (
-    inspector_lists as inspector_files,
-)
-from antiphon.server.routes import (
-    inspector_lists as inspector_stored,
-)
-from antiphon.server.routes import (
-    models as engine_routes,
-)
+from antiphon.server.routes import containers, conversations, files, inspector, responses, stored, vector_stores, websocket
+from antiphon.server.routes import inspector_lists as inspector_engines
+from antiphon.server.routes import inspector_lists as inspector_files
+from antiphon.server.routes import inspector_lists as inspector_stored
+from antiphon.server.routes import models as engine_routes
 from antiphon.server.routes.metrics import metrics
 from antiphon.server.routes.passed_through import passed_through
 

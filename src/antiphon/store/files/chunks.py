@@ -6,17 +6,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from antiphon.store.operations import (
-    Change,
-    Many,
-    Operation,
-    PostgresOnly,
-    Row,
-    SqliteOnly,
-    Statement,
-    in_groups,
-    placeholders,
-)
+from antiphon.store.operations import Change, Many, Operation, PostgresOnly, Row, SqliteOnly, Statement, in_groups, placeholders
 
 # The most vectors in one read.
 MOST_VECTORS = 2_000

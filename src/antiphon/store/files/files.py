@@ -7,14 +7,7 @@ from antiphon.store import records as search_bounds
 from antiphon.store.files import vector_stores
 from antiphon.store.files.records import FileRecord
 from antiphon.store.files.vector_stores import Counted
-from antiphon.store.operations import (
-    Change,
-    Operation,
-    Row,
-    Statement,
-    in_groups,
-    placeholders,
-)
+from antiphon.store.operations import Change, Operation, Row, Statement, in_groups, placeholders
 from antiphon.store.records import NEWEST, ListPlace
 
 # ---- lists of files and of vector stores, the newest first -----------------------------------------------------------

@@ -7,20 +7,8 @@ from collections.abc import Collection, Sequence
 
 from antiphon.store.files.records import IndexingJob, StoreFileRecord
 from antiphon.store.files.vector_store_files import COLUMNS, row_to_record
-from antiphon.store.files.vector_stores import (
-    DISCARD,
-    INDEXING,
-    Room,
-    cancel_files,
-    room_left,
-)
-from antiphon.store.operations import (
-    Change,
-    Operation,
-    Statement,
-    Wake,
-    placeholders,
-)
+from antiphon.store.files.vector_stores import DISCARD, INDEXING, Room, cancel_files, room_left
+from antiphon.store.operations import Change, Operation, Statement, Wake, placeholders
 
 _NEXT = """
 SELECT store, file FROM vector_store_files

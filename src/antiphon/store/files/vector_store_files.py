@@ -10,29 +10,9 @@ import msgspec
 
 from antiphon.errors import InvalidRequest
 from antiphon.store.files import vector_stores
-from antiphon.store.files.records import (
-    AddedFile,
-    BatchRecord,
-    Chunking,
-    FileCounts,
-    Status,
-    StoreFileRecord,
-)
-from antiphon.store.files.vector_stores import (
-    DISCARD,
-    INDEXING,
-    LOCK,
-    Room,
-)
-from antiphon.store.operations import (
-    Many,
-    Operation,
-    Row,
-    Statement,
-    Wake,
-    in_groups,
-    placeholders,
-)
+from antiphon.store.files.records import AddedFile, BatchRecord, Chunking, FileCounts, Status, StoreFileRecord
+from antiphon.store.files.vector_stores import DISCARD, INDEXING, LOCK, Room
+from antiphon.store.operations import Many, Operation, Row, Statement, Wake, in_groups, placeholders
 from antiphon.store.sql.listings import RowList, RowPage, list_rows
 
 COLUMNS = "store, file, owner, created_at, status, document, size, error_code, error_message, attributes, chunking"

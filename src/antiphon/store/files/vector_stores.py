@@ -6,15 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from antiphon.store.files.records import NEVER, FileCounts, VectorStoreRecord
-from antiphon.store.operations import (
-    Change,
-    Operation,
-    Row,
-    Statement,
-    Wake,
-    in_groups,
-    placeholders,
-)
+from antiphon.store.operations import Change, Operation, Row, Statement, Wake, in_groups, placeholders
 from antiphon.store.sql import owners
 from antiphon.store.sql.listings import RowList, RowPage, list_rows
 

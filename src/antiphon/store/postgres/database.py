@@ -17,17 +17,7 @@ from antiphon.errors import StoreUnavailable
 from antiphon.logs import log
 from antiphon.store.files.opened import LazyDatabase
 from antiphon.store.files.schema import FILE_MIGRATIONS
-from antiphon.store.operations import (
-    Change,
-    Database,
-    LongRead,
-    LongWrite,
-    Many,
-    Operation,
-    Row,
-    SqliteOnly,
-    Wake,
-)
+from antiphon.store.operations import Change, Database, LongRead, LongWrite, Many, Operation, Row, SqliteOnly, Wake
 from antiphon.store.postgres.address import address_to_words
 from antiphon.store.postgres.listener import Listener
 from antiphon.store.postgres.write_groups import WriteGroups

@@ -2,14 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from antiphon.store.operations import (
-    LongRead,
-    LongWrite,
-    Operation,
-    Statement,
-    Wake,
-    placeholders,
-)
+from antiphon.store.operations import LongRead, LongWrite, Operation, Statement, Wake, placeholders
 from antiphon.store.records import (
     LONGEST_EVENT,
     Cancellation,

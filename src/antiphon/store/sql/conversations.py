@@ -3,12 +3,7 @@
 from collections.abc import Sequence
 
 from antiphon.errors import InvalidRequest
-from antiphon.store.operations import (
-    Many,
-    Operation,
-    Row,
-    Statement,
-)
+from antiphon.store.operations import Many, Operation, Row, Statement
 from antiphon.store.protocol import IdTaken
 from antiphon.store.records import Conversation, Item, Record
 from antiphon.store.sql import responses

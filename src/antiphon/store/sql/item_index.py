@@ -4,14 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-from antiphon.store.operations import (
-    Many,
-    Operation,
-    Row,
-    Statement,
-    in_groups,
-    placeholders,
-)
+from antiphon.store.operations import Many, Operation, Row, Statement, in_groups, placeholders
 from antiphon.store.records import UNFINISHED, Record
 from antiphon.store.stored_items import id_of, item_ids, items_with_ids
 

@@ -5,22 +5,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from antiphon.errors import InvalidRequest, quoted
-from antiphon.store.operations import (
-    Operation,
-    Row,
-    Statement,
-    placeholders,
-)
-from antiphon.store.records import (
-    ITEMS,
-    NEWEST,
-    SEARCH_BOUNDS,
-    Listed,
-    Listing,
-    ListPlace,
-    SearchBounds,
-    searched_rows,
-)
+from antiphon.store.operations import Operation, Row, Statement, placeholders
+from antiphon.store.records import ITEMS, NEWEST, SEARCH_BOUNDS, Listed, Listing, ListPlace, SearchBounds, searched_rows
 
 # ---- one page of a list ----------------------------------------------------------------------------------------------
 # Rows are in the order in which they were made, after or before a row that is named, as in the lists of the API.

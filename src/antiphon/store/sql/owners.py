@@ -2,14 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from antiphon.store.operations import (
-    Many,
-    Operation,
-    Row,
-    Statement,
-    in_groups,
-    placeholders,
-)
+from antiphon.store.operations import Many, Operation, Row, Statement, in_groups, placeholders
 from antiphon.store.sql import item_index
 from antiphon.store.stored_items import item_ids
 

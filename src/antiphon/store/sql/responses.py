@@ -4,17 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from antiphon.store.operations import (
-    Change,
-    LongRead,
-    LongWrite,
-    Operation,
-    Row,
-    Statement,
-    Wake,
-    in_groups,
-    placeholders,
-)
+from antiphon.store.operations import Change, LongRead, LongWrite, Operation, Row, Statement, Wake, in_groups, placeholders
 from antiphon.store.protocol import IdTaken
 from antiphon.store.records import UNFINISHED, Link, Pieces, Record, deletion_expires_at
 from antiphon.store.sql import item_index

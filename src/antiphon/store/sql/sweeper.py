@@ -3,12 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from antiphon.store.operations import (
-    Operation,
-    Row,
-    Statement,
-    placeholders,
-)
+from antiphon.store.operations import Operation, Row, Statement, placeholders
 from antiphon.store.sql import item_index, responses
 
 # Limits of one transaction: rows that are swept, rows whose size is computed (with their children), children that are removed.

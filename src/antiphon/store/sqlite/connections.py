@@ -14,12 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from antiphon.errors import StoreUnavailable
 from antiphon.logs import log
-from antiphon.store.operations import (
-    LongRead,
-    LongWrite,
-    PostgresOnly,
-    Row,
-)
+from antiphon.store.operations import LongRead, LongWrite, PostgresOnly, Row
 from antiphon.store.protocol import CannotOpen
 from antiphon.store.sql.schema import Migrations, note_oldest, pending
 

@@ -14,17 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from antiphon.errors import StoreUnavailable
 from antiphon.logs import log
-from antiphon.store.operations import (
-    Change,
-    LongRead,
-    LongWrite,
-    Many,
-    Operation,
-    PostgresOnly,
-    Row,
-    Statement,
-    Wake,
-)
+from antiphon.store.operations import Change, LongRead, LongWrite, Many, Operation, PostgresOnly, Row, Statement, Wake
 from antiphon.store.records import Record
 from antiphon.store.sql import responses, sweeper
 from antiphon.store.sql.schema import MIGRATIONS, Migrations

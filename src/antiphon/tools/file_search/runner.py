@@ -8,12 +8,7 @@ import msgspec
 
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.hosted.file_search import MOST_QUERIES, FileSearch, checked_tool, offered_tool, queries_of
-from antiphon.core.hosted.search_results import (
-    FileResult,
-    FileSearchData,
-    data_to_result,
-    without_own_marks,
-)
+from antiphon.core.hosted.search_results import FileResult, FileSearchData, data_to_result, without_own_marks
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import UNREADABLE, InvalidRequest, NotFound
 from antiphon.tools.file_search.backends import Backend

@@ -21,12 +21,7 @@ from antiphon.tools.mcp.large_answers import LARGE_ANSWER, large_text
 from antiphon.tools.mcp.reports import Lost, Report
 from antiphon.tools.mcp.results import ListedTools, first_parts
 from antiphon.tools.mcp.stdio_transport import stdio_transport
-from antiphon.tools.mcp.targets import (
-    HttpServer,
-    McpLimits,
-    StdioServer,
-    Target,
-)
+from antiphon.tools.mcp.targets import HttpServer, McpLimits, StdioServer, Target
 
 T = TypeVar("T")
 

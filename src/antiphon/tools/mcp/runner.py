@@ -22,13 +22,7 @@ from antiphon.tools.mcp.large_answers import LARGE_ANSWER
 from antiphon.tools.mcp.pool import Place, SessionPool
 from antiphon.tools.mcp.results import Block, ListedTools, result_to_tool_result, to_tools
 from antiphon.tools.mcp.session import McpSession
-from antiphon.tools.mcp.targets import (
-    McpLimits,
-    OperatorServer,
-    Target,
-    requested_target,
-    secrets_of,
-)
+from antiphon.tools.mcp.targets import McpLimits, OperatorServer, Target, requested_target, secrets_of
 from antiphon.tools.runner import ToolContext, ToolRunner
 from antiphon.wire.hosted_items import McpTool
 

@@ -13,12 +13,7 @@ from antiphon.tools.addresses import AddressPolicy
 from antiphon.tools.mcp.failures import McpFailure, McpNotInstalled, list_too_large, timed_out
 from antiphon.tools.mcp.reports import REPORT, Lost, Report
 from antiphon.tools.mcp.results import ListedTools
-from antiphon.tools.mcp.targets import (
-    HttpServer,
-    McpLimits,
-    Target,
-    secrets_of,
-)
+from antiphon.tools.mcp.targets import HttpServer, McpLimits, Target, secrets_of
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -8,12 +8,7 @@ from urllib.robotparser import RobotFileParser
 import aiohttp
 from msgspec import Struct
 
-from antiphon.core.checks.work import (
-    CheckOutcome,
-    CheckWork,
-    DocumentWork,
-    PageWork,
-)
+from antiphon.core.checks.work import CheckOutcome, CheckWork, DocumentWork, PageWork
 from antiphon.tools.addresses import AddressPolicy, AddressRefused, guarded_connector, url_complaint
 from antiphon.tools.web_search.backends import TooLarge, is_allowed, read_at_most
 

@@ -9,22 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.core.exchange.steps import ToolCall
-from antiphon.core.hosted.search_results import (
-    SearchResult,
-    WebSearchData,
-    data_to_result,
-    shortened,
-)
-from antiphon.core.hosted.web_search import (
-    FIND,
-    MOST_QUERIES,
-    OPEN,
-    SEARCH,
-    WebSearch,
-    WebSearchTool,
-    offered_tool,
-    queries_of,
-)
+from antiphon.core.hosted.search_results import SearchResult, WebSearchData, data_to_result, shortened
+from antiphon.core.hosted.web_search import FIND, MOST_QUERIES, OPEN, SEARCH, WebSearch, WebSearchTool, offered_tool, queries_of
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import UNREADABLE
 from antiphon.tools.mcp_search import SearchFailed

@@ -14,12 +14,7 @@ from support.sync_runs import run_exchange, to_stream
 
 from antiphon.core.events.stored import OutputSoFar
 from antiphon.core.exchange.exchange import Exchange
-from antiphon.core.exchange.steps import (
-    Done,
-    ListTools,
-    RunTools,
-    ToolCall,
-)
+from antiphon.core.exchange.steps import Done, ListTools, RunTools, ToolCall
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.knowledge.sampling import Sampling

@@ -11,21 +11,8 @@ import msgspec
 from msgspec import Struct, field
 
 from antiphon.core.stream.text_calls.nearly_json import Repairs
-from antiphon.core.stream.text_calls.shapes import (
-    Call,
-    ToolNames,
-    is_object,
-    leading_calls,
-    marked_arguments,
-    marked_calls,
-)
-from antiphon.core.stream.text_calls.source import (
-    LONGEST_END,
-    NotACall,
-    Reading,
-    Source,
-    required,
-)
+from antiphon.core.stream.text_calls.shapes import Call, ToolNames, is_object, leading_calls, marked_arguments, marked_calls
+from antiphon.core.stream.text_calls.source import LONGEST_END, NotACall, Reading, Source, required
 from antiphon.core.stream.text_calls.values import GEMMA, PYTHON, members, parameter_to_json, string_to_json
 from antiphon.patterns import Pattern
 

@@ -4,18 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from antiphon.core.events.deltas import (
-    CallDelta,
-    Delta,
-    ReasoningDelta,
-    TextDelta,
-)
-from antiphon.core.stream.text_calls.shapes import (
-    MAX_BUFFERED,
-    ToolNames,
-    is_object,
-    marked_arguments,
-)
+from antiphon.core.events.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
+from antiphon.core.stream.text_calls.shapes import MAX_BUFFERED, ToolNames, is_object, marked_arguments
 from antiphon.patterns import Pattern
 
 if TYPE_CHECKING:

@@ -10,15 +10,7 @@ from typing import Protocol
 
 from antiphon.core.events.deltas import CallDelta, Delta, TextDelta
 from antiphon.core.stream.text_calls.bare import ACTION, bare_calls
-from antiphon.core.stream.text_calls.blocks import (
-    NEED_MORE,
-    NO_MATCH,
-    Block,
-    Candidate,
-    CandidateFactory,
-    Match,
-    Outcome,
-)
+from antiphon.core.stream.text_calls.blocks import NEED_MORE, NO_MATCH, Block, Candidate, CandidateFactory, Match, Outcome
 from antiphon.core.stream.text_calls.harmony import HEADER, Harmony
 from antiphon.core.stream.text_calls.markdown import MarkdownState
 from antiphon.core.stream.text_calls.markers import ANYWHERE, AT_LINE, LINE_MARKED, MARKED, beginnings

@@ -8,13 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from antiphon.core.toolbox.built_in import NUMBER, TEXT, parameters
-from antiphon.core.toolbox.easy_function import (
-    ONE_LINE,
-    PATH,
-    EasyFunction,
-    Members,
-    to_path,
-)
+from antiphon.core.toolbox.easy_function import ONE_LINE, PATH, EasyFunction, Members, to_path
 
 SHELL = (
     "Runs a command in the user's shell and returns its output. Use it to look at files, to search in them, to rename or move "

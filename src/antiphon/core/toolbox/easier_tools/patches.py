@@ -11,13 +11,7 @@ import msgspec
 
 from antiphon.core.checks.work import PATCH_BEGIN, PATCH_END
 from antiphon.core.toolbox.built_in import TEXT, parameters
-from antiphon.core.toolbox.easy_function import (
-    ONE_LINE,
-    PATH,
-    EasyFunction,
-    Members,
-    to_path,
-)
+from antiphon.core.toolbox.easy_function import ONE_LINE, PATH, EasyFunction, Members, to_path
 
 A = TypeVar("A")
 B = TypeVar("B")

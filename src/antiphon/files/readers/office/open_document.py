@@ -8,12 +8,7 @@ from msgspec.structs import replace
 from antiphon.files.readers.flow import MOST_LEVELS, Flow, Markup
 from antiphon.files.readers.office.zip_parts import LOCKED, ZipParts
 from antiphon.files.readers.source import Source, TextParts, Unreadable, damaged
-from antiphon.files.readers.xml_events import (
-    Attributes,
-    MalformedXml,
-    attribute,
-    read_xml,
-)
+from antiphon.files.readers.xml_events import Attributes, MalformedXml, attribute, read_xml
 
 CONTENT = "content.xml"
 STYLES = "styles.xml"

@@ -2,12 +2,7 @@
 
 import re
 
-from antiphon.files.readers.flow import (
-    MOST_LEVELS,
-    Flow,
-    Markup,
-    described,
-)
+from antiphon.files.readers.flow import MOST_LEVELS, Flow, Markup, described
 from antiphon.files.readers.office.charts import write_drawn
 from antiphon.files.readers.office.zip_parts import ZipParts
 from antiphon.files.readers.source import Source, TextParts

@@ -23,12 +23,7 @@ from antiphon.files.vector_stores.search.words import (
     words_of_query,
 )
 from antiphon.store.files import chunks
-from antiphon.store.files.chunks import (
-    ChunkRow,
-    NewChunk,
-    Ranked,
-    StoreState,
-)
+from antiphon.store.files.chunks import ChunkRow, NewChunk, Ranked, StoreState
 from antiphon.store.operations import Database
 
 if TYPE_CHECKING:

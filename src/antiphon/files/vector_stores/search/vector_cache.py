@@ -10,20 +10,8 @@ import numpy
 from msgspec import Struct, field
 
 from antiphon.files.vector_stores.search import approximate_index
-from antiphon.files.vector_stores.search.approximate_index import (
-    ApproximateIndex,
-    Stopped,
-    rows_beside,
-    rows_of,
-)
-from antiphon.files.vector_stores.search.vectors import (
-    Floats,
-    Near,
-    Numbers,
-    VectorTable,
-    joined,
-    merged,
-)
+from antiphon.files.vector_stores.search.approximate_index import ApproximateIndex, Stopped, rows_beside, rows_of
+from antiphon.files.vector_stores.search.vectors import Floats, Near, Numbers, VectorTable, joined, merged
 from antiphon.logs import log
 from antiphon.store.files import chunks
 from antiphon.store.files.chunks import StoreState, VectorRow
