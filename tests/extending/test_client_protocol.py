@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import aiohttp
 import msgspec
+import pytest
 import pytest_asyncio
 from support.engine import MockEngine, Refusal, Writer, answer, call, chunk, text
 from support.gateway import CHECKER, GatewayUnderTest, running_gateway
@@ -14,8 +15,10 @@ from support.raw_client import dialled, post
 from antiphon.app.parts import Extensions
 from antiphon.core.events.plain_deltas import AnyEvent, expand
 from antiphon.core.protocols.client_protocol import ClientProtocol, ErrorAnswer, ReadRequest
-from antiphon.core.protocols.responses.limits import RequestLimits
+from antiphon.core.protocols.responses.limits import RequestLimits, check_request
+from antiphon.core.protocols.responses.protocol import RESPONSES
 from antiphon.errors import ApiError, InvalidRequest
+from antiphon.server.paths import ProtocolPaths
 from antiphon.wire import events
 from antiphon.wire.responses import CreateResponse, FunctionCall, Response
 
@@ -45,6 +48,7 @@ class PlainText(ClientProtocol):
     own_headers = frozenset({"speaks-plain-text"})
     key_header = "text-key"
     whole_type = stream_type = TEXT
+    reads_json = False
 
     def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> ReadRequest:
         try:
@@ -53,7 +57,9 @@ class PlainText(ClientProtocol):
             raise InvalidRequest("This is no text.") from None
         tools = [{"type": "function", "name": "look"}]
         streams = headers.get("Accept") != TEXT
-        return ReadRequest(CreateResponse(input=words, tools=tools, stream=streams, store=False, background=True), ["smell"])
+        request = CreateResponse(input=words, tools=tools, stream=streams, store=False, background=True)
+        check_request(request, limits)
+        return ReadRequest(request, ["smell"])
 
     def encoder(self) -> TextEncoder:
         return TextEncoder()
@@ -165,11 +171,20 @@ async def test_the_other_protocols_are_as_they_were(gateway: GatewayUnderTest, e
 
 async def test_the_inspector_shows_what_was_sent_and_where(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(text("Hello"))
-    async with gateway.client.post(f"{gateway.url}/text", data=b"Hi") as answered:
+    # Text is shown as text, also if it could be read as JSON.
+    async with gateway.client.post(f"{gateway.url}/text", data=b"null") as answered:
         await answered.read()
     async with gateway.client.get(f"{gateway.url}/inspector/requests/1") as shown:
         client = msgspec.json.decode(await shown.read())["client"]
-    assert (client["path"], client["text"]) == ("/text", "Hi")
+    assert (client["path"], client["text"], client["body"]) == ("/text", "null", None)
+
+
+def test_two_protocols_with_one_path_are_refused() -> None:
+    class Other(PlainText):
+        name = "other text"
+
+    with pytest.raises(ValueError, match="have the path /text: plain text and other text"):
+        ProtocolPaths((RESPONSES, PlainText(), Other()))
 
 
 async def test_a_path_with_a_version_is_served_under_every_prefix(gateway: GatewayUnderTest, engine: MockEngine) -> None:

@@ -11,7 +11,10 @@ from support.engine import MockEngine, Refusal, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.raw_client import dialled, post
 
+from antiphon.core.protocols.table import PROTOCOLS
+from antiphon.errors import MethodNotAllowed
 from antiphon.logs import JsonFormatter
+from antiphon.server.paths import ProtocolPaths
 from antiphon.server.routes.table import ROUTES
 
 TOO_LONG = Refusal(
@@ -117,6 +120,7 @@ PATHS = sorted(
 
 
 async def test_a_method_that_a_path_does_not_take_gets_those_that_it_takes(gateway: GatewayUnderTest) -> None:
+    protocols = ProtocolPaths(PROTOCOLS)
     for path in PATHS:
         taken = methods_at(path)
         assert taken, path
@@ -125,9 +129,8 @@ async def test_a_method_that_a_path_does_not_take_gets_those_that_it_takes(gatew
                 assert answer.status == 405, (method, path)
                 assert answer.headers["Allow"] == ", ".join(sorted(taken)), (method, path)
                 if method != "HEAD":
-                    body = await answer.json()
-                    assert is_envelope(body)
-                    assert body["error"]["message"] == f"{path} takes {', '.join(sorted(taken))}, not {method}."
+                    refusal = MethodNotAllowed(f"{path} takes {', '.join(sorted(taken))}, not {method}.", taken)
+                    assert await answer.read() == protocols.protocol_of(path, {}).error(refusal).body
 
 
 async def test_a_broken_upgrade_is_rejected_so_that_codex_falls_back_at_once(gateway: GatewayUnderTest) -> None:

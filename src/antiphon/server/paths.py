@@ -93,6 +93,7 @@ class ProtocolPaths:
     """Which protocol a request is in: by its path, or by its headers, where no other has the path. Otherwise the first one."""
 
     def __init__(self, protocols: Sequence[ClientProtocol]) -> None:
+        _check_paths(protocols)
         self.default, *self.others = protocols
         self.key_headers = [each.key_header for each in protocols if each.key_header is not None]
 
@@ -106,6 +107,15 @@ class ProtocolPaths:
         by_path = (each for each in self.others if any(_is_below(path, own) for own in each.paths))
         by_headers = (each for each in self.others if any(name in headers for name in each.own_headers))
         return next(by_path, None) or next(by_headers, None) or self.default
+
+
+def _check_paths(protocols: Sequence[ClientProtocol]) -> None:
+    """A path has one protocol. Raises ValueError."""
+    taken: dict[str, str] = {}
+    for protocol in protocols:
+        for path in protocol.paths:
+            if (other := taken.setdefault(path, protocol.name)) != protocol.name:
+                raise ValueError(f"two client protocols have the path {path}: {other} and {protocol.name}")
 
 
 def _is_below(path: str, own: str) -> bool:

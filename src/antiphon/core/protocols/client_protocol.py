@@ -54,6 +54,8 @@ class ClientProtocol(ABC):
     # The `Content-Type` of an answer that is not streamed, and of one that is.
     whole_type: ClassVar[str] = JSON
     stream_type: ClassVar[str] = EVENT_STREAM
+    # Whether its bodies are JSON. What is not is shown as the text that it is, also if it could be read as JSON.
+    reads_json: ClassVar[bool] = True
     # In the log, the metrics and the inspector.
     channel: ClassVar[Channel] = "http"
     # Its bodies are requests of the Responses API: they are recorded and queued as they were sent.
@@ -65,11 +67,13 @@ class ClientProtocol(ABC):
 
     @abstractmethod
     def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> ReadRequest:
-        """Called once for each request; for a large body, in a thread. Raises InvalidRequest."""
+        """Called once for each request; for a large body, in a thread. Raises InvalidRequest. It keeps the limits itself:
+        `check_request` of the Responses protocol does so for a request that has been read."""
 
     @abstractmethod
     def encoder(self) -> Encoder:
-        """A new one for each stream."""
+        """A new one for each stream. It gets every event, also that of a failure in the middle (`response.failed`). What it
+        returns nothing for is not sent; for a heartbeat that has no form of its own, `heartbeat()` is."""
 
     @abstractmethod
     def whole(self, response: Response) -> bytes | JsonPieces:
@@ -78,4 +82,5 @@ class ClientProtocol(ABC):
     @abstractmethod
     def error(self, error: ApiError) -> ErrorAnswer:
         """The answer to a request that fails before its stream begins, whatever fails: also one that no route has seen. What
-        fails later is an event, which the encoder gets."""
+        is not valid HTTP has no path, and gets the errors of the first protocol. What fails later is an event, which the
+        encoder gets. An error may have no `code`; its `kind` is always there."""

@@ -35,6 +35,8 @@ class Arrival(NamedTuple):
     path: str = "/v1/responses"
     # False: the inputs of its exchange are not kept, because there are too many requests.
     is_recorded: bool = True
+    # False: the body is text.
+    is_json: bool = True
 
 
 def arrive(
@@ -48,7 +50,8 @@ def arrive(
     """It comes now. `compact`: to be summarized, not to be answered."""
     channel: Channel = "compact" if compact else protocol.channel
     path = COMPACT_PATH if compact else protocol.path
-    return Arrival(body, owner, channel, asyncio.get_running_loop().time(), headers, path)
+    now = asyncio.get_running_loop().time()
+    return Arrival(body, owner, channel, now, headers, path, is_json=protocol.reads_json)
 
 
 # Gets every piece of an engine's body.
@@ -99,7 +102,7 @@ class Observer:
         return None
 
     def events(self, events: Sequence[AnyEvent]) -> None:
-        """Events, right before they are written; `core.fast_path.expand` gives the full form of each."""
+        """Events, right before they are written; `expand` in `core/events/plain_deltas.py` gives the full form of each."""
 
     def ended(self, response: Response) -> None:
         """The terminal event has been written, and the response stored if it is to be."""

@@ -48,6 +48,7 @@ class RecordedRequest(Observer):
         "arrived",
         "counted",
         "headers",
+        "is_json",
         "is_running",
         "outcome",
         "path",
@@ -64,7 +65,7 @@ class RecordedRequest(Observer):
         self.row = Row(number=number, at=recordings.to_wall_time(arrival.at), channel=arrival.channel, owner=arrival.owner)
         self.turn = Turn(number, arrival.owner)
         self._body = arrival.body
-        self.path = arrival.path
+        self.path, self.is_json = arrival.path, arrival.is_json
         self.headers: dict[str, str] = {}
         for name in HEADERS:
             if (value := arrival.headers.get(name)) is not None:

@@ -49,7 +49,7 @@ class Opened:
         self.row: Row = request.row.shown()
         self.arrived = request.arrived
         self.outcome = request.outcome
-        self.path, self.headers = request.path, request.headers
+        self.path, self.headers, self.is_json = request.path, request.headers, request.is_json
         # Why it cannot be run again; None: it can.
         self.why_not = NOT_RUN if request.row.id is None else LEFT_OUT if recording.is_left_out else None
 
@@ -82,11 +82,15 @@ def _run_again(opened: Opened) -> Rerun:
 
 
 def _client(opened: Opened) -> Json:
-    body, text = opened.recording.body, None
+    body = opened.recording.body
+    value = text = None
     try:
-        value = msgspec.json.decode(body)
+        if opened.is_json:
+            value = msgspec.json.decode(body)
+        else:
+            text = body.decode("utf-8", "replace")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        value, text = None, body.decode("utf-8", "replace")
+        text = body.decode("utf-8", "replace")
     return {"path": opened.path, "headers": opened.headers or None, "body": value, "text": text, "redacted": False}
 
 
