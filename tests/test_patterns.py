@@ -12,13 +12,13 @@ import antiphon.core.checks.grammars as grammars
 import antiphon.core.protocols.responses.limits as limits
 import antiphon.partial_json as json_ending
 import antiphon.partial_json as string_member
-from antiphon import partial_json as brackets
+from antiphon import partial_json
 from antiphon.core.stream.text_calls import nearly_json
 from antiphon.files.readers import html
 from antiphon.patterns import possessive_by_regex
 
 POSSESSIVE = {
-    "brackets": brackets._BALANCED,
+    "brackets": partial_json._BALANCED,
     "comments and literals": grammars._LITERAL_OR_COMMENT,
     "grammars": limits._LARK,
     "markup": html._TOKEN,
@@ -43,7 +43,7 @@ def test_the_library_reads_them_as_python_does(name: str, text: str) -> None:
 
 def test_a_possessive_group_that_fails_halfway_takes_nothing() -> None:
     """The case that Python 3.11.2 has wrong: it took all but the end."""
-    pattern = possessive_by_regex(brackets._BALANCED.pattern, 0)
+    pattern = possessive_by_regex(partial_json._BALANCED.pattern, 0)
     found = pattern.match('[{"a": "x"}, {"b": []}] and more')
     assert found is not None
     assert found[0] == ""

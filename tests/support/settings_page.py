@@ -13,12 +13,7 @@ from typing import NamedTuple
 import typer.main
 
 from antiphon.cli.commands import app
-from antiphon.settings import settings
-from antiphon.settings import tables as container_settings
-from antiphon.settings import tables as file_settings
-from antiphon.settings import tables as mcp_settings
-from antiphon.settings import tables as tool_settings
-from antiphon.settings import tables as vector_store_settings
+from antiphon.settings import settings, tables
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 
@@ -62,34 +57,34 @@ marks count at once, the others after a restart. `python tests/support/settings_
 GROUPS: dict[str, tuple[str, type]] = {
     "[tools.web_search]": (
         "[Web search](web_search.md). Only the file can have these settings.",
-        tool_settings.WebSearchSettings,
+        tables.WebSearchSettings,
     ),
     "[tools.file_search]": (
         "[File search](file_search.md) by a tool of an MCP server. Only the file can have these settings.",
-        tool_settings.FileSearchSettings,
+        tables.FileSearchSettings,
     ),
     "[tools.image_generation]": (
         "[Images](tools.md#image-generation) that an MCP server makes. Only the file can have these settings.",
-        tool_settings.ImageGenerationSettings,
+        tables.ImageGenerationSettings,
     ),
     "[vector_stores]": (
         "[File search](file_search.md). Only the file can have these settings.",
-        vector_store_settings.VectorStoreSettings,
+        tables.VectorStoreSettings,
     ),
     "[tools.code_interpreter]": (
         "[Code](code_interpreter.md) that an MCP server runs. Only the file can have these settings.",
-        tool_settings.CodeInterpreterSettings,
+        tables.CodeInterpreterSettings,
     ),
     "[containers]": (
         "[Containers](code_interpreter.md), in which code of models runs. Only the file can have these settings.",
-        container_settings.ContainerSettings,
+        tables.ContainerSettings,
     ),
-    "[mcp]": ("[MCP servers](mcp.md). Only the file can have these settings.", mcp_settings.McpSettings),
+    "[mcp]": ("[MCP servers](mcp.md). Only the file can have these settings.", tables.McpSettings),
     "[mcp.servers.NAME]": (
         'One server. Requests use it by its name: `{"type": "mcp", "server_label": "NAME"}`; `antiphon mcp` lists its tools.',
-        mcp_settings.McpServerSettings,
+        tables.McpServerSettings,
     ),
-    "[files]": ("[Files](files.md) that clients upload. Only the file can have these settings.", file_settings.FileSettings),
+    "[files]": ("[Files](files.md) that clients upload. Only the file can have these settings.", tables.FileSettings),
 }
 
 

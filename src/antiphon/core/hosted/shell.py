@@ -16,7 +16,7 @@ from antiphon.core.items.call_forms import FunctionForm, ShellForm
 from antiphon.core.items.item_type import ItemType, call_as_function, complete, output_as_result
 from antiphon.core.protocols.responses.read import convert
 from antiphon.core.stream.file_links import LINK, CodeFile
-from antiphon.core.toolbox import built_in as built_in_tools
+from antiphon.core.toolbox import built_in
 from antiphon.core.toolbox.built_in import ordered_outputs, shell_action
 from antiphon.core.toolbox.definitions import leave_out, shell_tool
 from antiphon.core.toolbox.requirements import Check
@@ -40,7 +40,7 @@ KIND = HOSTED_SHELL.kind
 ONLY_IN_TOOLS = f"in a container it counts only in `{TOOLS}`, not in an input item"
 NO_SKILLS = "there are no skills here. Upload their files to the container"
 WORDS = (
-    f"{built_in_tools.SHELL} They run in a sandbox without internet, in the folder /mnt/data. To give the user a file, save it "
+    f"{built_in.SHELL} They run in a sandbox without internet, in the folder /mnt/data. To give the user a file, save it "
     f"there and link it in your answer as [NAME]({LINK}NAME)."
 )
 
@@ -102,7 +102,7 @@ class ShellDefinition(HostedDefinition):
                 param = f"{place}.skills"
                 raise InvalidRequest(f"Invalid `{param}`: {NO_SKILLS}.", param=param, code="unsupported_parameter")
         # Commands may do anything: running them twice is not running them once.
-        if box.add(HOSTED_SHELL, ChatFunction("", WORDS, built_in_tools.SHELL_PARAMETERS), where):
+        if box.add(HOSTED_SHELL, ChatFunction("", WORDS, built_in.SHELL_PARAMETERS), where):
             box.not_idempotent.add(HOSTED_SHELL)
 
 

@@ -10,11 +10,18 @@ from antiphon.core.protocols.client_protocol import ClientProtocol
 from antiphon.core.protocols.table import PROTOCOLS
 from antiphon.server.bodies import LARGE, SMALL, Bodies
 from antiphon.server.paths import has_version, under_all_paths
-from antiphon.server.routes import containers, conversations, files, inspector, responses, stored, vector_stores, websocket
-from antiphon.server.routes import inspector_lists as inspector_engines
-from antiphon.server.routes import inspector_lists as inspector_files
-from antiphon.server.routes import inspector_lists as inspector_stored
-from antiphon.server.routes import models as engine_routes
+from antiphon.server.routes import (
+    containers,
+    conversations,
+    files,
+    inspector,
+    inspector_lists,
+    models,
+    responses,
+    stored,
+    vector_stores,
+    websocket,
+)
 from antiphon.server.routes.metrics import metrics
 from antiphon.server.routes.passed_through import passed_through
 
@@ -75,15 +82,15 @@ API_ROUTES = [
     web.get("/v1/vector_stores/{id}/file_batches/{batch_id}", vector_stores.retrieve_batch),
     _post("/v1/vector_stores/{id}/file_batches/{batch_id}/cancel", vector_stores.cancel_batch, None),
     web.get("/v1/vector_stores/{id}/file_batches/{batch_id}/files", vector_stores.list_batch),
-    web.get("/v1/models", engine_routes.models),
-    web.get("/v1/models/{id:.+}", engine_routes.model),
+    web.get("/v1/models", models.models),
+    web.get("/v1/models/{id:.+}", models.model),
     _post("/v1/chat/completions", passed_through, LARGE),
     _post("/v1/completions", passed_through, LARGE),
     _post("/v1/embeddings", passed_through, LARGE),
 ]
 OTHER_ROUTES = [
-    web.get("/health", engine_routes.health),
-    web.get("/ready", engine_routes.ready),
+    web.get("/health", models.health),
+    web.get("/ready", models.ready),
     web.get("/", inspector.index),
     web.get("/inspector/page/{name:.+}", inspector.page_file),
     web.get("/inspector/status", inspector.status),
@@ -93,12 +100,12 @@ OTHER_ROUTES = [
     web.get("/inspector/requests/{number}/recording", inspector.recording),
     web.get("/inspector/live", inspector.live, allow_head=False),
     web.get("/metrics", metrics),
-    web.get("/inspector/engines", inspector_engines.engines),
-    web.get("/inspector/stored/responses", inspector_stored.responses),
-    web.get("/inspector/stored/conversations", inspector_stored.conversations),
-    web.get("/inspector/stored/files", inspector_files.files),
-    web.get("/inspector/stored/vector_stores", inspector_files.vector_stores),
-    web.get("/inspector/stored/containers", inspector_files.containers),
+    web.get("/inspector/engines", inspector_lists.engines),
+    web.get("/inspector/stored/responses", inspector_lists.responses),
+    web.get("/inspector/stored/conversations", inspector_lists.conversations),
+    web.get("/inspector/stored/files", inspector_lists.files),
+    web.get("/inspector/stored/vector_stores", inspector_lists.vector_stores),
+    web.get("/inspector/stored/containers", inspector_lists.containers),
 ]
 
 

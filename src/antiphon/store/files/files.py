@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-from antiphon.store import records as search_bounds
+from antiphon.store import records
 from antiphon.store.files import vector_stores
 from antiphon.store.files.records import FileRecord
 from antiphon.store.files.vector_stores import Counted
@@ -61,7 +61,7 @@ def _read(table: str, columns: str, wanted: Wanted, *, expired_before: int) -> O
 
 def _most(wanted: Wanted) -> int:
     """How many rows one page reads. A page of a search may have fewer rows than there are: it says where to go on."""
-    return search_bounds.ROWS if wanted.search else wanted.limit + 1
+    return records.ROWS if wanted.search else wanted.limit + 1
 
 
 def _page(rows: Sequence[Any], wanted: Wanted, texts: Callable[[Any], Sequence[str]]) -> tuple[list[Any], str | None]:

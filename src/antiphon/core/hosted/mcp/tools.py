@@ -10,7 +10,7 @@ from antiphon.core.hosted.mcp.definitions import tool_to_definition
 from antiphon.core.hosted.mcp.forms import McpForm
 from antiphon.core.items.call_forms import FunctionForm
 from antiphon.core.protocols.responses.item_paths import is_stored
-from antiphon.core.toolbox import built_in as built_in_tools
+from antiphon.core.toolbox import built_in
 from antiphon.core.toolbox.definitions import leave_out
 from antiphon.core.toolbox.mcp_servers import McpDefinition, is_idempotent, is_redacted
 from antiphon.core.toolbox.toolbox import Toolbox
@@ -113,5 +113,5 @@ def _to_function(tool: McpTool) -> ChatFunction:
     schema = tool.input_schema
     kinds = schema.get("type", "object") if isinstance(schema, dict) else None
     is_object = kinds == "object" or (isinstance(kinds, list) and "object" in kinds)
-    parameters: dict[str, Any] = {**schema, "type": "object"} if is_object else built_in_tools.NO_PARAMETERS
+    parameters: dict[str, Any] = {**schema, "type": "object"} if is_object else built_in.NO_PARAMETERS
     return ChatFunction("", tool.description or None, parameters)
