@@ -34,7 +34,7 @@ def items_to_draft(
     earlier: int = 0,
     own: str = "input",
 ) -> ChatDraft:
-    """`found_words`: what the model is told of tools that a search has found. `earlier`: how many of the items were stored
+    """`found_words`: what the model reads of tools that a search has found. `earlier`: how many of the items were stored
     before. `own`: the name of the list that the others came in."""
     draft = ChatDraft(as_called, open_sealed, documents.read, found_words)
     sent: set[str] | None = None

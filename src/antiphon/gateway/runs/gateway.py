@@ -28,7 +28,7 @@ from antiphon.gateway.limits.admission import Admission
 from antiphon.gateway.limits.places import Place
 from antiphon.gateway.limits.threads import LARGE_BODY, LARGE_HISTORY, is_large, run_aside
 from antiphon.gateway.runs.in_flight import Running, RunsInFlight
-from antiphon.gateway.runs.observers import Arrival, MakeObserver, ObserverMakers, make_observers, tell
+from antiphon.gateway.runs.observers import Arrival, MakeObserver, ObserverMakers, make_observers, notify
 from antiphon.gateway.runs.run import ResponseRun
 from antiphon.gateway.runs.steps import Equipment
 from antiphon.gateway.runs.timers import in_time
@@ -201,7 +201,7 @@ class Gateway:
 
     def show_refusal(self, arrival: Arrival, error: ApiError) -> None:
         """Observers see a request when its response is about to run; this one is not going to."""
-        tell(make_observers(self._observers.makers, arrival), "dropped", error)
+        notify(make_observers(self._observers.makers, arrival), "dropped", error)
 
     async def read(self, arrival: Arrival, protocol: ClientProtocol = RESPONSES, model: str | None = None) -> ReceivedRequest:
         body, limits = arrival.body, self.environment.limits
@@ -257,7 +257,7 @@ class Gateway:
             exchange = await self._make_exchange(prepared)
             observers = make_observers(self._observers.makers, arrival)
             if recording is not None:
-                tell(observers, "recorded", recording)
+                notify(observers, "recorded", recording)
             return ResponseRun(
                 exchange,
                 chosen.engines,

@@ -132,7 +132,7 @@ def has_output(emitted: Sequence[AnyEvent]) -> bool:
 
 
 class RunObservers:
-    """The observers of one response. Each is told once that it has ended, and nothing after that.
+    """The observers of one response. Each is notified once that it has ended, and of nothing after that.
 
     One that raises is a bug, which goes to the log. The response goes on without it.
     """
@@ -140,7 +140,7 @@ class RunObservers:
     __slots__ = ("_is_asking", "_receivers", "_tools", "_watchers", "first_output", "listening", "look", "receivers")
 
     def __init__(self, observers: Sequence[Observer]) -> None:
-        # Those who have not been told the end.
+        # Those that have not been notified of the end.
         self.listening = list(observers)
         # Who gets every piece of the engine's body, and who wants every event: the others shall cost nothing there.
         self._receivers: Sequence[tuple[Observer, Receiver]] = ()
@@ -220,12 +220,12 @@ class RunObservers:
         """`error`: with which the response failed."""
         if self._is_asking or self._tools:
             self._cut_off(error)
-        tell(self._leave(), "ended", response)
+        notify(self._leave(), "ended", response)
 
     def drop(self, error: ApiError | None) -> None:
         """None: the client is gone."""
         self._cut_off(error)
-        tell(self._leave(), "dropped", error)
+        notify(self._leave(), "dropped", error)
 
     def _tell(self, what: str, *arguments: Any) -> None:
         for observer in tuple(self.listening):
@@ -243,7 +243,7 @@ class RunObservers:
             self._end_tool(next(iter(self._tools.values())), None)
 
     def _leave(self) -> list[Observer]:
-        """Those to whom the end has not been told."""
+        """Those that have not been notified of the end."""
         observers, self.listening = self.listening, []
         self.receivers.clear()
         self._receivers = self._watchers = ()
@@ -262,7 +262,7 @@ def log_bug(observer: Observer, bug: Exception) -> None:
     log("bug", level=logging.ERROR, exc_info=bug, observer=type(observer).__name__)
 
 
-def tell(observers: Sequence[Observer], what: str, *arguments: Any) -> None:
+def notify(observers: Sequence[Observer], what: str, *arguments: Any) -> None:
     """Calls this method of each. By its name: a function for each call would cost more than most observers do."""
     for observer in observers:
         if what in observer.wanted:

@@ -40,7 +40,7 @@ class EarlierCalls:
         self._unmatched = list(self._begun)
 
     def refusal_of(self, call: ToolCall) -> ToolResult | None:
-        """What the model is told in place of a result; None: the call may be run."""
+        """What the model reads in place of a result; None: the call may be run."""
         tool = _tool(call)
         same = next((each for each in self._begun if _tool(each) == tool and _action(each) == _action(call)), None)
         found = same or next((each for each in self._unmatched if _tool(each) == tool), None)

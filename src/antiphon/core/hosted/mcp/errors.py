@@ -1,4 +1,4 @@
-"""The error of an MCP call, and what the model is told of it."""
+"""The error of an MCP call, and what the model reads of it."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from antiphon.wire.hosted_items import McpError, McpHttpError, McpProtocolError,
 
 
 def result_to_error(result: ToolResult) -> McpError:
-    """The error of a failed call. It says what the model was told, and no more: the history shows the same words again."""
+    """The error of a failed call. It says what the model has read, and no more: the history shows the same words again."""
     error = _given_error(result.data)
     if isinstance(error, McpProtocolError | McpHttpError):
         return error if error_to_text(error) == result.output else structs.replace(error, message=result.output)
