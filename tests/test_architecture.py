@@ -176,7 +176,9 @@ def place_of(path: Path) -> int:
     """Where the module is in the order."""
     if folder_of(path) == ".":
         return -1 if path.stem in BELOW else len(ORDER)
-    return ORDER.index(name_of(path) if name_of(path) in ORDER else folder_of(path))
+    place = name_of(path) if name_of(path) in ORDER else folder_of(path)
+    assert place in ORDER, f"{place} is a new folder: give it its place in ORDER"
+    return ORDER.index(place)
 
 
 def modules_of(path: Path) -> str:

@@ -13,6 +13,8 @@ from support.doc_blocks import PAGES, ROOT, Block, blocks
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest
 
+from antiphon.settings.tables import ToolSettings
+
 BLOCKS = list(blocks())
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # Pages whose programs are run here; those of docs/clients.md need the clients, and those of docs/library.md have a test.
@@ -52,6 +54,10 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 
 def test_the_page_of_settings_is_what_the_source_says() -> None:
     assert settings_page.PAGE.read_text(encoding="utf-8") == settings_page.page()
+
+
+def test_the_page_of_settings_has_every_table_of_a_tool() -> None:
+    assert {f"[tools.{name}]" for name in ToolSettings.__struct_fields__} <= settings_page.GROUPS.keys()
 
 
 def test_there_are_pictures_and_programs() -> None:
