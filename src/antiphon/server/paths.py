@@ -113,7 +113,7 @@ def _check_paths(protocols: Sequence[ClientProtocol]) -> None:
     """A path has one protocol. Raises ValueError."""
     taken: dict[str, str] = {}
     for protocol in protocols:
-        for path in protocol.paths:
+        for path in (served for own in protocol.paths for served in served_paths(own)):
             if (other := taken.setdefault(path, protocol.name)) != protocol.name:
                 raise ValueError(f"two client protocols have the path {path}: {other} and {protocol.name}")
 

@@ -81,7 +81,7 @@ def _request_is_as_made() -> bool:
 
 
 def _head_waits_for_its_body() -> bool:
-    """It is neither lost nor sent twice, whoever sends it."""
+    """It is sent once: with the first bytes of the body, or by the caller that has taken it."""
     sample, taken = Sample(), Sample()
     finished(sample.streamed()[0].write(b"data"))
     _, writer = taken.streamed()

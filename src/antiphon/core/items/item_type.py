@@ -47,7 +47,7 @@ class ItemType(Struct, frozen=True):
     # Replaces members of a shallow copy of the item, where they are stored in another form. It does not raise: an item that was
     # not read, because a compaction replaces it, is stored, too.
     keep: Callable[[Item], None] | None = None
-    # The model writes it, and goes on with its work so.
+    # Only a model writes it. After an approval of a call, it shows that the approval was acted on.
     continues_answer: bool = False
     # It is rejected without the call that it is the output of.
     needs_call: bool = False

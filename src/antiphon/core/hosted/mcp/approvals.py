@@ -94,7 +94,7 @@ class ApprovedCall(CallState):
         request = self._approval.request
         if self.native not in box.offered.names and self.native not in box.deferred.tools:
             return f"the MCP server {request.server_label} has no tool {request.name}"
-        # Half of a command must not run, whoever approved it.
+        # Half of a command must not run, even if it was approved.
         return None if is_json_object(self.arguments) else "its arguments are not a JSON object"
 
     @property
