@@ -21,8 +21,8 @@ from support.programs import Missing
 
 from antiphon.files.vector_stores.chunking import chunks
 from antiphon.files.vector_stores.search.chunk_index import ChunkIndex
+from antiphon.files.vector_stores.search.embeddings import WordVectors
 from antiphon.files.vector_stores.search.found import Wanted
-from antiphon.files.vector_stores.search.word_vectors import WordVectors
 from antiphon.store import open_store
 from antiphon.store.files.records import Chunking
 from bench.page import machine

@@ -371,8 +371,8 @@ def test_there_is_one_name_for_an_item() -> None:
 # What to ask next is decided in the core: these modules are its policy, and nobody else uses them.
 POLICY = (
     *("core/items/enforcement.py", "core/items/item_sequence.py", "core/items/output.py"),
-    *("core/exchange/opening.py", "core/exchange/answering.py", "core/exchange/closing.py", "core/items/answers.py"),
-    *("core/exchange/lessons.py", "core/exchange/question.py", "core/exchange/repairs.py", "core/prompt/rounds.py"),
+    *("core/exchange/opening.py", "core/exchange/answering.py", "core/exchange/closing.py", "core/items/answer_reader.py"),
+    *("core/exchange/lessons.py", "core/exchange/question.py", "core/exchange/repairs.py", "core/prompt/turns.py"),
 )
 
 

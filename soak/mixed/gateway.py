@@ -15,7 +15,7 @@ from aiohttp import web
 
 from antiphon import logs
 from antiphon.app.app import make_app, make_runner
-from antiphon.app.event_loop import collect_less, return_memory
+from antiphon.app.start_up import collect_less, return_memory
 from antiphon.settings.settings import Settings
 from antiphon.settings.tables import ToolSettings, WebSearchSettings
 from antiphon.store import open_store

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from antiphon.app.event_loop import THRESHOLDS, collect_less
+from antiphon.app.start_up import THRESHOLDS, collect_less
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_what_is_there_is_not_looked_at_again_and_new_objects_less_often() -> No
 LARGE_OBJECTS = """
 import sys
 from pathlib import Path
-from antiphon.app.event_loop import return_memory
+from antiphon.app.start_up import return_memory
 
 if sys.argv[1] == "returns":
     return_memory()

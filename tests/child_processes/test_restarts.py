@@ -1,6 +1,6 @@
 """The pauses before a dead process is started again."""
 
-from antiphon.child_processes.restarts import RestartPauses, Restarts
+from antiphon.child_processes.child import RestartPauses, Restarts
 
 
 def test_the_pause_doubles_with_every_death_up_to_the_longest() -> None:

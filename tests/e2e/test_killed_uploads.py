@@ -11,8 +11,7 @@ from support.engine import MockEngine
 from support.postgres import PostgresServer
 from support.ways_in import until
 
-from antiphon.files.library import FileLibrary
-from antiphon.files.limits import FileLimits
+from antiphon.files.library import FileLibrary, FileLimits
 from antiphon.ids import new_id
 from antiphon.store import open_store
 from antiphon.store.operations import Operation, Statement

@@ -21,11 +21,11 @@ from antiphon.core.items.item_type import Draft, ItemType, note_to_chat
 from antiphon.core.prompt.item_types import ITEM_TYPES
 from antiphon.core.toolbox.built_in import TEXT, parameters
 from antiphon.core.toolbox.toolbox import Toolbox
-from antiphon.core.toolbox.tools import Tool, ToolIdentity, ToolResult
+from antiphon.core.toolbox.tools import ToolIdentity, ToolResult
 from antiphon.tools.runner import ToolContext, ToolRunner
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.hosted_items import type_of
-from antiphon.wire.input_items import Item
+from antiphon.wire.input_items import Item, Tool
 from antiphon.wire.responses import Status, ToolUsage
 
 # ---- the shape: `wire` -----------------------------------------------------------------------------------------------

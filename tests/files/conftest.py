@@ -2,8 +2,7 @@
 
 import pytest
 
-from antiphon.files.library import FileLibrary
-from antiphon.files.limits import FileLimits
+from antiphon.files.library import FileLibrary, FileLimits
 from antiphon.ids import new_id
 from antiphon.store import Store
 

@@ -12,8 +12,7 @@ from support.stores import Clock
 
 from antiphon.errors import BodyTooLarge, StoreUnavailable
 from antiphon.files.contents import PIECE, FolderWriter
-from antiphon.files.library import FileLibrary
-from antiphon.files.limits import FileLimits
+from antiphon.files.library import FileLibrary, FileLimits
 from antiphon.ids import new_id
 from antiphon.store import Store, open_store
 from antiphon.store.files.records import NEVER, FileRecord

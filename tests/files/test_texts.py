@@ -9,7 +9,7 @@ from support.office_files import MADE, make_zip
 from support.pdfs import make_pdf, make_scan
 
 from antiphon.core.checks.work import CheckOutcome, CheckWork, FileWork
-from antiphon.files.texts import TOO_SLOW, FileTexts, UnreadableFile
+from antiphon.files.file_inputs import TOO_SLOW, FileTexts, UnreadableFile
 from antiphon.gateway.runs.checker import Checker
 from antiphon.store.files.records import FileRecord
 

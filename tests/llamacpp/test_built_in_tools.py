@@ -7,7 +7,7 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from antiphon.core.checks.call_schema import functions_to_response_format
+from antiphon.core.checks.constraints import functions_to_response_format
 from antiphon.core.toolbox.request_tools import tools_to_box
 
 ATTEMPTS = 12

@@ -7,8 +7,7 @@ from typing import Any
 from antiphon.app.parts import Extensions
 from antiphon.errors import ApiError, NotFound
 from antiphon.files.vector_stores.search.found import SearchOptions, SearchRow
-from antiphon.tools.file_search.backends import StoreBackend
-from antiphon.tools.file_search.runner import FileSearchRunner
+from antiphon.tools.file_search.runner import FileSearchRunner, StoreBackend
 from support.engine import MockEngine
 from support.gateway import CHECKER, GatewayUnderTest, running_gateway
 

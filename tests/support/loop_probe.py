@@ -16,8 +16,8 @@ from typing import Any
 import aiohttp.web
 
 from antiphon.app.app import make_app, make_runner
-from antiphon.app.event_loop import collect_less
 from antiphon.app.parts import Extensions
+from antiphon.app.start_up import collect_less
 from antiphon.gateway.runs.checker import Checker
 from antiphon.sandbox.containers.kernels import Kernels
 from antiphon.settings.settings import Settings

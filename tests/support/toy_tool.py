@@ -7,8 +7,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from antiphon.core.exchange.steps import ToolCall
-from antiphon.core.hosted.mcp.errors import error_to_text
-from antiphon.core.hosted.mcp.forms import McpForm
+from antiphon.core.hosted.mcp.forms import McpForm, error_to_text
 from antiphon.core.items.call_forms import FunctionForm
 from antiphon.core.prompt.draft import ChatDraft
 from antiphon.core.toolbox.toolbox import Toolbox

@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from antiphon.files.texts import UnreadableFile
-from antiphon.files.vector_stores.attempts import IndexerOptions, IndexerParts
-from antiphon.files.vector_stores.indexer import Indexer
+from antiphon.files.file_inputs import UnreadableFile
+from antiphon.files.vector_stores.indexer import Indexer, IndexerOptions, IndexerParts
 from antiphon.files.vector_stores.interfaces import VectorStoreLimits
 from antiphon.files.vector_stores.search.found import Found, Wanted
 from antiphon.files.vector_stores.store_files import StoreFiles

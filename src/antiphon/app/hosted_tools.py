@@ -38,12 +38,10 @@ from antiphon.settings.tables import (
     WebSearchSettings,
 )
 from antiphon.tools.addresses import AddressPolicy
-from antiphon.tools.code_interpreter.mcp_runner import McpInterpreterRunner
-from antiphon.tools.code_interpreter.runner import CodeInterpreterRunner
+from antiphon.tools.code_interpreter.runner import CodeInterpreterRunner, McpInterpreterRunner
 from antiphon.tools.code_interpreter.shell import HostedShellRunner, ShellChooser
-from antiphon.tools.file_search.backends import McpBackend as McpFileBackend
-from antiphon.tools.file_search.backends import SearchesStores, StoreBackend
-from antiphon.tools.file_search.runner import FileSearchRunner
+from antiphon.tools.file_search.runner import FileSearchRunner, SearchesStores, StoreBackend
+from antiphon.tools.file_search.runner import McpBackend as McpFileBackend
 from antiphon.tools.image_generation.runner import ImageGenerationRunner, McpImageServer
 from antiphon.tools.mcp.runner import McpRunner
 from antiphon.tools.mcp.targets import NO_SERVERS, operators_call, operators_context

@@ -10,9 +10,8 @@ from antiphon import __version__
 from antiphon.engines.pool import Pool
 from antiphon.gateway.runs.checker import Checker
 from antiphon.gateway.runs.observers import MakeObserver
-from antiphon.server.metrics.instruments import Instruments
+from antiphon.server.metrics.instruments import Instruments, measured_checker, measured_store
 from antiphon.server.metrics.responses import measured_responses
-from antiphon.server.metrics.timed_methods import measured_checker, measured_store
 from antiphon.server.request_counts import Exposed, counting_unrouted
 from antiphon.settings.settings import Settings
 from antiphon.store.protocol import Store

@@ -9,11 +9,11 @@ from antiphon.engines.load import PlacementOptions
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL
 from antiphon.engines.probes.examiner import DEFAULT_TIMES, ProbeTimes
 from antiphon.engines.requests import EngineOptions
-from antiphon.files.limits import FileLimits
-from antiphon.files.vector_stores.attempts import DEFAULT_INDEXING, IndexerOptions
+from antiphon.files.library import FileLimits
+from antiphon.files.vector_stores.indexer import DEFAULT_INDEXING, IndexerOptions
 from antiphon.gateway.background.attempts import RETRY_INTERVAL, BackgroundOptions
 from antiphon.gateway.limits.places import AdmissionLimits
-from antiphon.server.error_answers import TOO_SLOW, answer_unrouted
+from antiphon.server.answers import TOO_SLOW, answer_unrouted
 from antiphon.server.parts import HttpLimits
 from antiphon.server.paths import ProtocolPaths, is_uploaded_form
 from antiphon.server.readiness import LIFETIME

@@ -28,7 +28,7 @@ from antiphon.app.options import (
     store_kind,
 )
 from antiphon.app.retrieval import EmbeddingModels, Retrieval
-from antiphon.core.events.event_style import PADDED_TO, REASONING_EVENTS
+from antiphon.core.events.lifecycle import PADDED_TO, REASONING_EVENTS
 from antiphon.core.exchange.environment import Environment
 from antiphon.core.hosted.mcp.tools import MCP as MCP_TOOL
 from antiphon.core.knowledge.knowledge import Model
@@ -39,13 +39,12 @@ from antiphon.engines.health import HealthChecks
 from antiphon.engines.pool import Pool
 from antiphon.engines.probes.examiner import Examiner
 from antiphon.engines.upstream import Engine
-from antiphon.files.file_inputs import FileInputs
+from antiphon.files.file_inputs import MOST_PROCESSES, OWN_PROCESSES, FileInputs, FileTexts
 from antiphon.files.library import FileLibrary
-from antiphon.files.texts import MOST_PROCESSES, OWN_PROCESSES, FileTexts
 from antiphon.gateway.background.workers import Workers
-from antiphon.gateway.limits.admission import Admission
+from antiphon.gateway.limits.owner_limits import Admission
 from antiphon.gateway.limits.places import AdmissionLimits
-from antiphon.gateway.limits.view_places import ViewPlaces
+from antiphon.gateway.limits.threads import ViewPlaces
 from antiphon.gateway.runs.checker import Checker
 from antiphon.gateway.runs.gateway import Gateway
 from antiphon.gateway.runs.observers import MakeObserver
@@ -58,8 +57,7 @@ from antiphon.ids import new_id
 from antiphon.logs import log
 from antiphon.sandbox.containers.containers import Containers
 from antiphon.sandbox.containers.kernels import Kernels
-from antiphon.server.inspector.files import read_page
-from antiphon.server.inspector.inspector import GatewayDescription, Inspection, Inspector
+from antiphon.server.inspector.inspector import GatewayDescription, Inspection, Inspector, read_page
 from antiphon.server.inspector.recordings import Recordings
 from antiphon.server.parts import Access, Parts, Resources, Routing
 from antiphon.server.readiness import OpenWork, Readiness

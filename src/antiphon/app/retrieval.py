@@ -12,15 +12,19 @@ from antiphon.engines.replies import ours
 from antiphon.engines.requests import EngineOptions
 from antiphon.engines.upstream import Engine
 from antiphon.errors import ApiError, missing_extra
+from antiphon.files.file_inputs import FileTexts
 from antiphon.files.library import FileLibrary
-from antiphon.files.texts import FileTexts
-from antiphon.files.vector_stores.attempts import IndexerOptions, IndexerParts
-from antiphon.files.vector_stores.indexer import Indexer
+from antiphon.files.vector_stores.indexer import Indexer, IndexerOptions, IndexerParts
 from antiphon.files.vector_stores.interfaces import VectorStoreLimits
-from antiphon.files.vector_stores.search import word_vectors
+from antiphon.files.vector_stores.search import embeddings
 from antiphon.files.vector_stores.search.chunk_index import ChunkIndex
-from antiphon.files.vector_stores.search.embeddings import Embedder, EmbeddingServer, NotEmbedded, embedding_request
-from antiphon.files.vector_stores.search.word_vectors import WordVectors
+from antiphon.files.vector_stores.search.embeddings import (
+    Embedder,
+    EmbeddingServer,
+    NotEmbedded,
+    WordVectors,
+    embedding_request,
+)
 from antiphon.files.vector_stores.store_files import StoreFiles
 from antiphon.files.vector_stores.vector_stores import VectorStores
 from antiphon.ids import new_id
@@ -47,7 +51,7 @@ class EmbeddingModels:
         settings: VectorStoreSettings,
         pool: Pool,
         session: aiohttp.ClientSession,
-        is_installed: Callable[[], bool] = word_vectors.is_installed,
+        is_installed: Callable[[], bool] = embeddings.is_installed,
     ) -> None:
         """Raises SettingsError. `is_installed`: whether there is a model that needs no server."""
         check_embeddings(settings, is_installed)
@@ -67,7 +71,7 @@ class EmbeddingModels:
 
     def of_model(self, model: str) -> Embedder | None:
         """For chunks that were added with this model, whatever the settings say now."""
-        if model == word_vectors.MODEL:
+        if model == embeddings.MODEL:
             return self._word_vectors
         if self._settings.embedding_model == OFF:
             return None
@@ -120,7 +124,7 @@ def _server(settings: VectorStoreSettings, session: aiohttp.ClientSession) -> En
     return Engine(settings.embedding_url, session, EngineOptions(key=_key(settings) or None))
 
 
-def check_embeddings(settings: VectorStoreSettings, is_installed: Callable[[], bool] = word_vectors.is_installed) -> None:
+def check_embeddings(settings: VectorStoreSettings, is_installed: Callable[[], bool] = embeddings.is_installed) -> None:
     """What one setting alone does not show. Raises SettingsError."""
     chosen = settings.embedding_model
     if settings.embedding_url is not None:

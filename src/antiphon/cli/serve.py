@@ -20,10 +20,9 @@ from antiphon import __version__, logs
 from antiphon.app import running_gateways
 from antiphon.app.app import make_app, make_runner
 from antiphon.app.banner import Address, Banner
-from antiphon.app.event_loop import collect_less, loop_factory, return_memory
 from antiphon.app.reload import Reloader
 from antiphon.app.running_gateways import find
-from antiphon.app.start_up import announce_stop, log_listening, refuse_to_be_open
+from antiphon.app.start_up import announce_stop, collect_less, log_listening, loop_factory, refuse_to_be_open, return_memory
 from antiphon.cli.signals import end_at_once, reload_at_hangup, stop_signals
 from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
 from antiphon.engines.embedded import CannotEmbed

@@ -9,11 +9,10 @@ from typing import Any
 from antiphon import __version__, logs
 from antiphon.app import running_gateways
 from antiphon.app.checked_settings import load_settings
-from antiphon.app.event_loop import loop_factory
 from antiphon.app.processes.control import serve_control
 from antiphon.app.processes.listening import bind_slots
 from antiphon.app.processes.supervisor import Plan, Supervisor, private_folder
-from antiphon.app.start_up import refuse_to_be_open
+from antiphon.app.start_up import loop_factory, refuse_to_be_open
 from antiphon.cli.serve import cannot_listen, choose_engines, end_task, until_stopped, worker_count
 from antiphon.settings.settings import Settings
 from antiphon.transport import make_session

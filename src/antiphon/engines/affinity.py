@@ -3,10 +3,16 @@
 A request is known by its `prompt_cache_key`; else by its conversation; else by how it begins, up to the first message of the
 user: that is the same in every later turn, stored or sent again. The key is a digest of that and of the owner. So it shows
 nothing of a client to a router, it fits into a header, and nobody gets beside another owner by choosing a key.
+
+And those of a trace, as W3C Trace Context has it: an engine gets its two headers as the client sent them. They follow the tasks
+of a request by themselves. Where traces are sent, the second hop is the gateway's own, and the headers say so
+(`antiphon.server.traces`).
 """
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
@@ -73,3 +79,34 @@ def _part_value(part: Any) -> Any:
 def routing_headers(key: str | None) -> Mapping[str, str]:
     """In which the key of a conversation is sent to an engine. None: it is not."""
     return dict.fromkeys(ROUTING_HEADERS, key) if key is not None else NO_ROUTING
+
+
+PARENT, STATE = "traceparent", "tracestate"
+# Version, trace, parent and flags. Neither id may be zero, and there is no version ff.
+_PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]*)?")
+# What a server has to pass on at least.
+LONGEST_STATE = 512
+LONGEST_PARENT = 256
+
+NO_TRACE: Mapping[str, str] = {}
+_current: ContextVar[Mapping[str, str]] = ContextVar("trace_headers", default=NO_TRACE)
+
+
+def trace_headers() -> Mapping[str, str]:
+    """For the requests of this task, and of those that it starts from now on."""
+    return _current.get()
+
+
+def set_trace_headers(headers: Mapping[str, str]) -> None:
+    _current.set(headers)
+
+
+def headers_to_trace(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """Of a request. What is not as it should be is left out: it begins no trace, and breaks no request."""
+    if PARENT not in headers:
+        return NO_TRACE
+    parent, state = headers.get(PARENT, "").strip(), headers.get(STATE, "").strip()
+    if len(parent) > LONGEST_PARENT or not _PARENT.fullmatch(parent):
+        return NO_TRACE
+    is_plain = state.isascii() and state.isprintable() and 0 < len(state) <= LONGEST_STATE
+    return {PARENT: parent, STATE: state} if is_plain else {PARENT: parent}

@@ -11,11 +11,10 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.core.knowledge.dialects import BY_NAME, PLAIN
-from antiphon.core.knowledge.failures import http_answer_to_error
+from antiphon.core.knowledge.failures import headers_to_advice, http_answer_to_error
 from antiphon.core.knowledge.knowledge import EngineKnowledge
-from antiphon.core.knowledge.retry_advice import headers_to_advice
 from antiphon.core.stream.engine_protocols import protocol_of
-from antiphon.engines.affinity import NO_ROUTING
+from antiphon.engines.affinity import NO_ROUTING, trace_headers
 from antiphon.engines.bodies import read_document, read_refusal
 from antiphon.engines.detection import LARGEST_DESCRIPTION, EngineDocuments
 from antiphon.engines.replies import (
@@ -29,7 +28,6 @@ from antiphon.engines.replies import (
     redirect_to_error,
     split_credentials,
 )
-from antiphon.engines.trace_context import trace_headers
 from antiphon.errors import UNREADABLE, ApiError, EngineUnavailable
 from antiphon.transport import CLOSE_CONNECTION, Endpoint, EndpointOptions, Stale, next_piece, transport_of
 from antiphon.wire.chat import ChatRequest

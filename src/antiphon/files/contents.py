@@ -11,7 +11,7 @@ from typing import BinaryIO, Protocol, TypeVar
 
 from antiphon.errors import StoreUnavailable
 from antiphon.store.files import files
-from antiphon.store.files.temporary_folders import TemporaryFolder, remove_leftovers
+from antiphon.store.files.opened import TemporaryFolder, remove_leftovers
 from antiphon.store.operations import Database
 
 T = TypeVar("T")

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from antiphon.sandbox import folder as folders
+from antiphon.sandbox.folder import unlinked_bytes
 from antiphon.sandbox.runs import GIB, KEEP_FREE, MIB, PAUSE, PIECE, KernelRun, Output, SandboxLimits, ShellRun
 from antiphon.sandbox.sandbox import Sandbox, SandboxProcess
-from antiphon.sandbox.unlinked import unlinked_bytes
 
 # An answer: the token of its command, its kind, its size.
 TOKEN_BYTES = 16

@@ -10,13 +10,11 @@ from collections.abc import Awaitable, Callable
 from aiohttp import hdrs, web
 from multidict import CIMultiDict, istr
 
-from antiphon.engines.trace_context import headers_to_trace, set_trace_headers
-from antiphon.server.answers import rate_headers
-from antiphon.server.error_answers import answer_failed
-from antiphon.server.parts import APP, Parts
+from antiphon.engines.affinity import headers_to_trace, set_trace_headers
+from antiphon.server.answers import answer_failed, rate_headers
+from antiphon.server.parts import APP, Parts, owner_of_key
 from antiphon.server.request_counts import count_request
 from antiphon.server.request_headers import PRIVATE, answer_preflight, check_headers, is_private
-from antiphon.server.request_keys import owner_of_key
 from antiphon.server.request_state import OWNER, SERVER, STATE, RequestState, identify, is_open, log_request
 from antiphon.transport import reads_whole
 

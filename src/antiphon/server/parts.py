@@ -1,16 +1,18 @@
-"""What the routes and the middleware find in the application: one object, by one key."""
+"""What the routes and the middleware find in the application: one object, by one key. And whose request it is, by its key."""
 
 from typing import NamedTuple
 
 from aiohttp import web
 from msgspec import Struct
 
+from antiphon.errors import Unauthorized
 from antiphon.files.library import FileLibrary
 from antiphon.files.vector_stores.store_files import StoreFiles
 from antiphon.files.vector_stores.vector_stores import VectorStores
 from antiphon.gateway.runs.gateway import Gateway
 from antiphon.gateway.state.conversations import Conversations
 from antiphon.gateway.state.owners import Keyring
+from antiphon.ids import ADMIN
 from antiphon.sandbox.containers.containers import Containers
 from antiphon.server.inspector.inspector import Inspection
 from antiphon.server.nearest_route import NearestRoute
@@ -18,6 +20,7 @@ from antiphon.server.paths import ProtocolPaths
 from antiphon.server.readiness import OpenWork
 from antiphon.server.request_counts import Exposed
 from antiphon.server.request_headers import AllowedHosts, CrossOrigin
+from antiphon.server.request_state import OWNER
 from antiphon.server.siblings import Siblings
 from antiphon.transport import Transport
 
@@ -79,3 +82,41 @@ class Parts(Struct, frozen=True):
 
 
 APP = web.AppKey("app", Parts)
+
+
+async def owner_of_key(request: web.Request) -> str:
+    """By the keys as they are now: while a WebSocket is open, they may change. Raises Unauthorized."""
+    app = request.app[APP]
+    keyring = app.access.keyring
+    if not keyring:
+        return ""
+    given = key_of(request, app)
+    if not given:
+        raise Unauthorized("No API key: send `Authorization: Bearer KEY`, or `api-key: KEY`.")
+    owner = keyring.owner_of(given)
+    if owner is None:
+        raise Unauthorized("Incorrect API key provided.")
+    return await app.gateway.owners.settled(owner)
+
+
+def is_trusted(request: web.Request) -> bool:
+    """Whether it may see what is behind the gateway: it has a valid key, or no keys are set."""
+    app = request.app[APP]
+    return not app.access.keyring or app.access.keyring.owner_of(key_of(request, app)) is not None
+
+
+async def owner_seen(request: web.Request, id: str) -> str:
+    """Whose response or conversation a request may read and delete: its own, and with the admin key everybody's."""
+    owner = request[OWNER]
+    return await request.app[APP].gateway.store.owner_of(id) or owner if owner == ADMIN else owner
+
+
+def key_of(request: web.Request, app: Parts) -> bytes:
+    """As OpenAI's clients send it, or Azure's, or those of another protocol."""
+    headers = request.headers
+    scheme, _, given = headers.get("Authorization", "").partition(" ")
+    key = given.strip() if scheme.lower() == "bearer" else ""
+    if not key:
+        names = ("api-key", *app.routing.protocols.key_headers)
+        key = next((sent for name in names if (sent := headers.get(name, "").strip())), "")
+    return key.encode(errors="surrogateescape")

@@ -9,7 +9,7 @@ from aiohttp import WSCloseCode
 from msgspec import Struct, field
 
 from antiphon.errors import ApiError, EngineUnavailable, StoreUnavailable
-from antiphon.gateway.runs.in_flight import SHUTTING_DOWN
+from antiphon.gateway.runs.run import SHUTTING_DOWN
 from antiphon.store.protocol import Store
 
 # Seconds that the store may take, and seconds for which its answer counts: probes of a large cluster come often.

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from antiphon.server.metrics.instruments import OTHER, Instruments
-from antiphon.server.metrics.series import Amount
+from antiphon.server.metrics.instruments import OTHER, Amount, Instruments
 from antiphon.server.paths import canonical_path
 from antiphon.server.siblings import is_from_sibling
 from antiphon.transport import AnswerError

@@ -9,8 +9,8 @@ from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.hosted.hosted_tool import HostedDefinition
 from antiphon.core.stream.file_links import CodeFile
 from antiphon.core.toolbox.mcp_servers import Listing, McpListError, McpServer
-from antiphon.core.toolbox.tools import Tool, ToolResult
-from antiphon.wire.input_items import Item
+from antiphon.core.toolbox.tools import ToolResult
+from antiphon.wire.input_items import Item, Tool
 from antiphon.wire.responses import CreateResponse
 
 NO_LISTS = "Tools of this type have no lists."

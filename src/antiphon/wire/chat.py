@@ -3,11 +3,15 @@
 Reading is lenient (engines differ and add keys), writing is exact: a field that is UNSET is not sent.
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
 # ---- the request -----------------------------------------------------------------------------------------------------
+
+
+# A part of the content of a message.
+Part: TypeAlias = dict[str, Any]
 
 
 class ChatFunction(Struct, omit_defaults=True):

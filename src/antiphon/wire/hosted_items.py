@@ -1,4 +1,4 @@
-"""The output items of tools that the gateway runs.
+"""The tools of the API that servers run: their names, their members as a response lists them, and their output items.
 
 `INCLUDABLE` of an item: its members that are there only where the request has them in `include`, as paths. `MAY_BE_BARE`:
 clients may send it back as its id alone.
@@ -169,3 +169,37 @@ INCLUDABLE: dict[str, tuple[str, str]] = {
 }
 # The types of items that may be an id alone. A tuple: what is looked for may be anything that a client sent.
 MAY_BE_BARE = tuple(type_of(item) for item in get_args(HostedItem) if "MAY_BE_BARE" in vars(item))
+
+
+# Type of a tool that has several names → its name.
+ALIASES: dict[str, str] = {
+    "web_search_2025_08_26": "web_search",
+    "web_search_preview": "web_search",
+    "web_search_preview_2025_03_11": "web_search",
+}
+
+Members = dict[str, Any]
+
+_RANKING: Members = {"ranker": "auto", "score_threshold": 0}
+_LOCATION: Members = {"type": "approximate", "city": None, "country": None, "region": None, "timezone": None}
+_PREVIEW: Members = {"search_context_size": "medium", "user_location": _LOCATION}
+_WEB_SEARCH: Members = {"filters": None, **_PREVIEW}
+
+# Type of a tool → the members that a response lists of it, with the values of those that were not given. An object has members
+# of its own.
+DEFAULTS: dict[str, Members] = {
+    "mcp": {"allowed_tools": None, "require_approval": "always"},
+    "file_search": {"filters": None, "max_num_results": 20, "ranking_options": _RANKING},
+    "image_generation": {
+        "background": "auto",
+        "moderation": "auto",
+        "output_compression": 100,
+        "output_format": "png",
+        "quality": "auto",
+        "size": "auto",
+    },
+    "web_search": _WEB_SEARCH,
+    "web_search_2025_08_26": _WEB_SEARCH,
+    "web_search_preview": _PREVIEW,
+    "web_search_preview_2025_03_11": _PREVIEW,
+}

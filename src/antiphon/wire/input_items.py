@@ -8,6 +8,8 @@ from antiphon.wire.hosted_items import McpTool, ToolSearchOutput, type_of
 
 # An item of a conversation as JSON has it: as a client sent it, as it is stored, or as it is shown.
 Item: TypeAlias = dict[str, Any]
+# A tool as a request defines it, or as a response lists it.
+Tool: TypeAlias = dict[str, Any]
 
 # The types of items that bring tools along.
 WITH_TOOLS = ("additional_tools", type_of(ToolSearchOutput))

@@ -7,8 +7,8 @@ import pytest
 from msgspec import Struct, msgpack
 
 from antiphon.app.options import admission_limits
+from antiphon.app.processes.channel import Questions
 from antiphon.app.processes.messages import Answer, Full, ToSupervisor, ToWorker
-from antiphon.app.processes.questions import Questions
 from antiphon.app.processes.shared_admission import SharedAdmission
 from antiphon.app.processes.shared_limits import EngineName, SharedLimits
 from antiphon.engines.upstream import Engine

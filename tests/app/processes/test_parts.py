@@ -11,8 +11,7 @@ from antiphon.app.app import make_app
 from antiphon.app.processes.channel import Channel
 from antiphon.app.processes.listening import bind_private, bind_slots
 from antiphon.app.processes.messages import Counts, Ready, ToSupervisor, Woken
-from antiphon.app.processes.row_numbers import RowNumbers
-from antiphon.app.processes.worker import share_of
+from antiphon.app.processes.worker import RowNumbers, share_of
 from antiphon.core.knowledge.knowledge import Loading
 from antiphon.engines.embedded.process import SharedEngineProcess
 from antiphon.server.metrics.merging import merge, merge_departed

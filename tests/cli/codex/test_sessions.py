@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from antiphon.cli.codex.sessions import continue_hint
+from antiphon.cli.codex.command import continue_hint
 
 OLD = "01a1e3ab-d95d-7132-9a21-ba70f05a0394"
 NEW = "01a1e3ab-0000-7132-9a21-ba70f05a0395"

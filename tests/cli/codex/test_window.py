@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.cli.codex.window import ANYWAY, has_room, too_small
+from antiphon.cli.codex.config import ANYWAY, has_room, too_small
 
 
 def engine(dialect: str, *models: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.core.checks import schemas
-from antiphon.core.checks.call_schema import closed, functions_to_schema
+from antiphon.core.checks.constraints import closed, functions_to_schema
 from antiphon.core.checks.schema_support import is_enforced
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.wire.chat import ChatFunction

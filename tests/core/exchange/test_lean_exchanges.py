@@ -13,9 +13,8 @@ from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.help import NO_HELP, Help
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
 from antiphon.core.recording.recording import Recording
-from antiphon.core.toolbox.cache import KnownToolboxes, toolbox_key
 from antiphon.core.toolbox.definitions import DEFINITIONS
-from antiphon.core.toolbox.request_tools import tools_to_box
+from antiphon.core.toolbox.request_tools import KnownToolboxes, toolbox_key, tools_to_box
 from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.wire.responses import CreateResponse
 

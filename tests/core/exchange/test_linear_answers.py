@@ -16,12 +16,12 @@ from antiphon.core.exchange.steps import Check
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.stream.chat_stream import ChatStream
+from antiphon.core.stream.reasoning_tags import Start
 from antiphon.core.stream.text_calls import ConstrainedCall, TextCalls
 from antiphon.core.stream.text_calls.blocks import FAILED
 from antiphon.core.stream.text_calls.nearly_json import Repairs
 from antiphon.core.stream.text_calls.search import MOST_WASTED
 from antiphon.core.stream.think_tags import ThinkTags
-from antiphon.core.stream.thought_start import Start
 from antiphon.partial_json import Brackets, StringMember
 from antiphon.wire.responses import CreateResponse, FunctionCall
 

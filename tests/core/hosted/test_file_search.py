@@ -11,7 +11,7 @@ from support.exchanges import Recorder, run_answers
 from support.recorded import record
 from support.sync_runs import to_stream
 
-from antiphon.core.events.event_style import EventStyle
+from antiphon.core.events.lifecycle import EventStyle
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.exchange.tool_runs import ToolRuns
 from antiphon.core.hosted.file_search import LONGEST_PASSAGES, FileSearch, offered_tool, queries_of

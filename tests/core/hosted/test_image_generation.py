@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from support.conversions import converted, messages
 from support.image_mcp_server import png
 
-from antiphon.core.hosted.image_generation import ImageGeneration, takes
-from antiphon.core.hosted.made_images import MadeImage, content_to_image
+from antiphon.core.hosted.image_generation import ImageGeneration, MadeImage, content_to_image, takes
 from antiphon.core.prompt.documents import without_images
 from antiphon.core.toolbox.definitions import DEFINITIONS
 from antiphon.core.toolbox.request_tools import tools_to_box

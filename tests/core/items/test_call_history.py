@@ -2,9 +2,8 @@
 
 from support.exchanges import make_environment
 
-from antiphon.core.events.event_style import EventStyle
-from antiphon.core.items.call_history import NOTHING_NEW, REPEATED, LeftOutCalls, RunHistory
-from antiphon.core.items.calls import FORMS, CallState
+from antiphon.core.events.lifecycle import EventStyle
+from antiphon.core.items.calls import FORMS, NOTHING_NEW, REPEATED, CallState, LeftOutCalls, RunHistory
 from antiphon.core.toolbox.requirements import NO_REQUIREMENTS
 
 

@@ -21,8 +21,7 @@ from antiphon.core.events.deltas import (
     ThoughtEnded,
     UsageReport,
 )
-from antiphon.core.events.event_style import EventStyle
-from antiphon.core.events.numbering import Numbering
+from antiphon.core.events.lifecycle import EventStyle, Numbering
 from antiphon.core.items.enforcement import Enforcement
 from antiphon.core.items.item_sequence import ItemSequence
 from antiphon.core.items.output import Output

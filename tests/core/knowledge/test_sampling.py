@@ -9,10 +9,9 @@ from support.exchanges import Recorder, run_answers
 from support.toy_tool import DICE, Dice, roll
 
 from antiphon.core.knowledge.dialects import BY_NAME, LLAMACPP, PLAIN
-from antiphon.core.knowledge.help import NO_HELP, Help
+from antiphon.core.knowledge.help import ENGINE_DEFAULT, NO_HELP, Help, Sampling
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
-from antiphon.core.knowledge.sampling import ENGINE_DEFAULT, Sampling
-from antiphon.core.prompt.compaction import TRIGGER
+from antiphon.core.prompt.conversation import TRIGGER
 from antiphon.core.prompt.convert import ChatInputs, request_to_chat
 from antiphon.errors import EngineUnavailable
 from antiphon.sealing import Sealer

@@ -10,7 +10,7 @@ from support.items import assistant, call_output, developer, function_call, user
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
-from antiphon.core.prompt.compaction import MOST_KEPT, items_to_window
+from antiphon.core.prompt.conversation import MOST_KEPT, items_to_window
 from antiphon.errors import InvalidRequest
 from antiphon.sealing import CompactedText, KeptItems, Sealer, text_to_compacted
 from antiphon.wire.responses import CreateResponse

@@ -11,7 +11,7 @@ from support.exchanges import make_environment
 from support.items import assistant, call_output, developer, function_call, user
 
 from antiphon.core.checks.work import CheckOutcome
-from antiphon.core.exchange import notices
+from antiphon.core.exchange import response_object
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.exchange.steps import Ask, Check, Compact, Count
 from antiphon.core.knowledge.dialect import Dialect
@@ -128,12 +128,12 @@ def test_a_choice_among_many_tools_takes_linear_time() -> None:
 def test_of_very_many_notices_the_first_are_shown_and_the_others_counted() -> None:
     exchange = begun(input=[user("q"), *each(1000, lambda at: {"type": f"unknown_{at}"})])
     assert exchange.notices[0] == "input[1]: unknown_0 was left out"
-    assert len(exchange.notices) == notices.MOST + 1
-    assert exchange.notices[-1] == f"and {1000 - notices.MOST} more notices"
-    assert notices.shortened(map(str, range(notices.MOST + 1)))[-1] == "and 1 more notice"
+    assert len(exchange.notices) == response_object.MOST + 1
+    assert exchange.notices[-1] == f"and {1000 - response_object.MOST} more notices"
+    assert response_object.shortened(map(str, range(response_object.MOST + 1)))[-1] == "and 1 more notice"
 
 
 def test_a_notice_about_something_very_long_is_cut_off() -> None:
     (notice,) = begun(input=[user("q"), {"type": "x" * 1_000_000}]).notices
     assert notice.startswith("input[1]: xxx")
-    assert len(notice) == notices.LONGEST + 1
+    assert len(notice) == response_object.LONGEST + 1

@@ -21,8 +21,8 @@ from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.stream.chat_chunks import ChunkReader
 from antiphon.core.stream.chat_stream import ChatStream
+from antiphon.core.stream.reasoning_tags import Start
 from antiphon.core.stream.text_calls import ConstrainedCall
-from antiphon.core.stream.thought_start import Start
 from antiphon.wire.responses import CreateResponse, ReasoningOptions
 
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from antiphon.core.events.deltas import Delta, Finished, ReasoningDelta, TextDelta, ThoughtEnded
 from antiphon.core.stream.chat_chunks import ChunkReader
-from antiphon.core.stream.reasoning_tags import PAIRS, TAGS, ReasoningTags, TagPair, partial_tag_length
+from antiphon.core.stream.reasoning_tags import PAIRS, TAGS, ReasoningTags, Start, TagPair, partial_tag_length
 from antiphon.core.stream.think_tags import ThinkTags
-from antiphon.core.stream.thought_start import Start
 
 OPEN, CLOSE = PAIRS[0]
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from antiphon.core.knowledge.dialects import PLAIN
-from antiphon.core.knowledge.sampling import ENGINE_DEFAULT
+from antiphon.core.knowledge.help import ENGINE_DEFAULT
 from antiphon.engines.embedded.named_models import BY_NAME, MODELS, HubFile, NamedModel, Packages
 from antiphon.engines.embedded.process import EngineProcess, ModelOptions
 

@@ -15,9 +15,9 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.streams import check_stream, parse
 from support.tiny_model import write_tiny_model
 
-from antiphon.child_processes.restarts import RestartPauses
+from antiphon.child_processes.child import RestartPauses
+from antiphon.core.knowledge.help import ENGINE_DEFAULT
 from antiphon.core.knowledge.knowledge import Loading
-from antiphon.core.knowledge.sampling import ENGINE_DEFAULT
 from antiphon.engines.embedded import CannotEmbed
 from antiphon.engines.embedded.process import DEFAULT_PAUSES, EngineProcess, ModelOptions
 

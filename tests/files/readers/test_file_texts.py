@@ -21,7 +21,7 @@ from antiphon.core.checks.work import CheckOutcome, DocumentWork, FileWork
 from antiphon.files.readers import encodings, file_texts
 from antiphon.files.readers.file_texts import read, read_for_model
 from antiphon.files.readers.office import zip_parts
-from antiphon.files.readers.office.numbers import serial_to_text
+from antiphon.files.readers.office.sheets import serial_to_text
 from antiphon.files.readers.source import Source, TextParts
 from antiphon.gateway.runs.check_process import run_check
 

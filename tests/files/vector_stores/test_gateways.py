@@ -12,7 +12,7 @@ from support.postgres import PostgresServer
 
 from antiphon.app.lifetime import BESIDE
 from antiphon.app.options import Intervals
-from antiphon.files.vector_stores.attempts import IndexerOptions
+from antiphon.files.vector_stores.indexer import IndexerOptions
 from antiphon.settings.tables import VectorStoreSettings
 
 SEARCHED = answer(call("file_search", '{"queries": ["basalt"]}'), finish="tool_calls")

@@ -12,7 +12,7 @@ from support.vector_stores import SimpleVectorStores, indexed, unreadable
 from support.ways_in import until
 
 from antiphon.errors import EngineUnavailable, NotFound
-from antiphon.files.vector_stores.attempts import IndexerOptions
+from antiphon.files.vector_stores.indexer import IndexerOptions
 from antiphon.files.vector_stores.search.found import SearchOptions
 from antiphon.store import Store, open_store
 from antiphon.store.files import indexing

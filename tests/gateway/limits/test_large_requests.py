@@ -13,7 +13,7 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.items import assistant, user
 
 from antiphon.errors import Cancelled
-from antiphon.gateway.limits import admission
+from antiphon.gateway.limits import owner_limits
 from antiphon.gateway.limits import threads as large_requests
 from antiphon.gateway.limits.threads import LARGE_BODY, LARGE_HISTORY, THREADS
 from antiphon.gateway.runs import gateway as gateway_module
@@ -259,7 +259,7 @@ async def test_nobody_waits_for_all_large_background_requests_of_another_key(eng
 
 
 async def test_more_large_requests_than_may_wait_are_refused(engine: MockEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "MOST_LARGE", 3)
+    monkeypatch.setattr(owner_limits, "MOST_LARGE", 3)
     async with running_gateway(engine, background_workers=0) as gateway:
         arrivals, threads, body = Arrivals(gateway), Threads(), large_body(background=True)
         sent = [asyncio.create_task(gateway.post(body)) for _ in range(THREADS + 3)]

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from antiphon.errors import RateLimited
-from antiphon.gateway.limits.view_places import ViewPlaces
+from antiphon.gateway.limits.threads import ViewPlaces
 
 
 class Works:

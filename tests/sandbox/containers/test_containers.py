@@ -12,8 +12,7 @@ from antiphon.errors import InvalidRequest, RateLimited, StoreUnavailable
 from antiphon.ids import new_id
 from antiphon.sandbox.containers.container_files import ContainerExpired, ContainerLimits
 from antiphon.sandbox.containers.containers import Containers
-from antiphon.sandbox.containers.folder import ContainerFolder
-from antiphon.sandbox.containers.gateway_folders import remove_leftovers
+from antiphon.sandbox.containers.folder import ContainerFolder, remove_leftovers
 from antiphon.sandbox.runs import MOST_FILES
 from antiphon.store.files.records import FileRecord
 

@@ -7,7 +7,7 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.inspector import KEYS, WEATHER, bearing, opened, rows
 
 from antiphon.ids import hash_of_key
-from antiphon.server.inspector.files import POLICY, read_page
+from antiphon.server.inspector.inspector import POLICY, read_page
 from antiphon.server.parts import APP
 
 

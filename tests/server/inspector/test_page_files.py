@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from antiphon.server.inspector.files import FOLDER
+from antiphon.server.inspector.inspector import FOLDER
 
 SCRIPTS = sorted(FOLDER.glob("*.js"))
 FILES = sorted(path for path in FOLDER.rglob("*") if path.is_file())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
 from antiphon.server.metrics.exposition import Exposition
-from antiphon.server.metrics.series import Counter, Gauge, Histogram
+from antiphon.server.metrics.instruments import Counter, Gauge, Histogram
 
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
 

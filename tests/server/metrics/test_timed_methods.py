@@ -9,8 +9,7 @@ from antiphon.core.checks.work import CheckOutcome
 from antiphon.errors import StoreUnavailable
 from antiphon.gateway.runs.checker import Checker
 from antiphon.server.metrics.exposition import to_registry
-from antiphon.server.metrics.instruments import Instruments
-from antiphon.server.metrics.timed_methods import measured_checker, measured_store
+from antiphon.server.metrics.instruments import Instruments, measured_checker, measured_store
 from antiphon.store.memory.store import MemoryStore
 from antiphon.store.wakeups import Wakeups
 

@@ -11,7 +11,7 @@ from support.ways_in import ADA, BOB, KEYS, WAYS_IN, Turns, every_way_in, left, 
 
 from antiphon.app.options import admission_limits
 from antiphon.errors import EngineBusy
-from antiphon.gateway.limits.admission import Admission
+from antiphon.gateway.limits.owner_limits import Admission
 from antiphon.gateway.limits.places import AdmissionLimits
 from antiphon.settings.settings import Settings
 

@@ -7,7 +7,7 @@ import pytest
 from support.engine import MockEngine, Refusal, answer, call, chunk, text
 from support.gateway import GatewayUnderTest, standing_before
 
-from antiphon.core.exchange.notices import BEFORE_JSON
+from antiphon.core.exchange.response_object import BEFORE_JSON
 
 SCHEMA = {
     "type": "object",

@@ -4,7 +4,7 @@ import pytest
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest
 
-from antiphon.engines.trace_context import headers_to_trace
+from antiphon.engines.affinity import headers_to_trace
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 CONTEXT = {"traceparent": PARENT, "tracestate": "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.core.hosted.search_results import FileResult
-from antiphon.tools.file_search.backends import text_to_results
+from antiphon.tools.file_search.runner import text_to_results
 
 
 @pytest.mark.parametrize(

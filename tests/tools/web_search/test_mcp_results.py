@@ -3,7 +3,7 @@
 import pytest
 
 from antiphon.core.hosted.search_results import SearchResult
-from antiphon.tools.web_search.mcp_results import text_to_results
+from antiphon.tools.web_search.backends import text_to_results
 
 A = SearchResult("https://a.example/1", "First", "About A.")
 B = SearchResult("https://b.example/2", "Second", "About B.")

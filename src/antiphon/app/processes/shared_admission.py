@@ -8,13 +8,12 @@ from typing import Any
 
 from msgspec import structs
 
+from antiphon.app.processes.channel import Questions
 from antiphon.app.processes.messages import Full, Refusal
-from antiphon.app.processes.questions import Questions
 from antiphon.engines.upstream import Engine
 from antiphon.errors import ApiError, EngineBusy, RateLimited
-from antiphon.gateway.limits.admission import Admission
 from antiphon.gateway.limits.engine_limits import EngineLimits, EngineSeat
-from antiphon.gateway.limits.owner_limits import OwnerLimits
+from antiphon.gateway.limits.owner_limits import Admission, OwnerLimits
 from antiphon.gateway.limits.places import AdmissionLimits, Clock, Place, Queue
 from antiphon.gateway.limits.request_rates import RateState
 

@@ -13,8 +13,8 @@ from antiphon.app.processes.messages import Answer, Ask, Full, Note, Refusal
 from antiphon.app.processes.supervised import Supervised
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineBusy, RateLimited
-from antiphon.gateway.limits.admission import Admission
 from antiphon.gateway.limits.engine_limits import EngineSeat
+from antiphon.gateway.limits.owner_limits import Admission
 from antiphon.gateway.limits.places import Place
 from antiphon.settings.keys import earlier_owners
 from antiphon.settings.settings import Settings

@@ -40,7 +40,7 @@ from antiphon.app.processes.messages import (
 )
 from antiphon.app.processes.shared_limits import SharedLimits
 from antiphon.app.processes.supervised import Supervised
-from antiphon.child_processes.restarts import RestartPauses, Restarts
+from antiphon.child_processes.child import RestartPauses, Restarts
 from antiphon.engines.embedded.process import EngineProcess
 from antiphon.logs import log
 from antiphon.server.metrics.merging import merge_departed

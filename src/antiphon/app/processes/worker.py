@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import shutil
 import signal
 import socket
@@ -17,10 +18,9 @@ from antiphon import logs
 from antiphon.app.app import make_app, make_runner
 from antiphon.app.banner import Address, Banner
 from antiphon.app.checked_settings import load_settings
-from antiphon.app.event_loop import collect_less, loop_factory, return_memory
 from antiphon.app.lifetime import BESIDE
 from antiphon.app.parts import WorkerPart
-from antiphon.app.processes.channel import Channel
+from antiphon.app.processes.channel import Channel, Questions
 from antiphon.app.processes.listening import AbsentSlots, bind_private
 from antiphon.app.processes.messages import (
     Answer,
@@ -38,13 +38,19 @@ from antiphon.app.processes.messages import (
     ToWorker,
     Woken,
 )
-from antiphon.app.processes.questions import Questions
-from antiphon.app.processes.row_numbers import RowNumbers
 from antiphon.app.processes.shared_admission import SharedAdmission
 from antiphon.app.reload import Reloader
-from antiphon.app.start_up import announce_stop, better_model, log_listening, refuse_to_be_open
+from antiphon.app.start_up import (
+    announce_stop,
+    better_model,
+    collect_less,
+    log_listening,
+    loop_factory,
+    refuse_to_be_open,
+    return_memory,
+)
 from antiphon.engines.embedded.process import SharedEngineProcess
-from antiphon.gateway.limits.admission import Admission
+from antiphon.gateway.limits.owner_limits import Admission
 from antiphon.gateway.limits.places import AdmissionLimits
 from antiphon.server.parts import APP
 from antiphon.server.routes.metrics import own_metrics
@@ -54,6 +60,25 @@ from antiphon.settings.settings import Settings, data_directory
 from antiphon.store import CannotOpen, default_url, open_store
 from antiphon.store.wakeups import WakeupRelay
 from antiphon.transport import BACKLOG, make_session
+
+SIZE = 8
+
+
+class RowNumbers:
+    def __init__(self, file: Path) -> None:
+        self._file = os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
+
+    def next(self) -> int:
+        """Few requests a second are recorded: four calls of the system for each are no burden."""
+        import fcntl
+
+        fcntl.lockf(self._file, fcntl.LOCK_EX)
+        try:
+            number = int.from_bytes(os.pread(self._file, SIZE, 0)) + 1
+            os.pwrite(self._file, number.to_bytes(SIZE), 0)
+        finally:
+            fcntl.lockf(self._file, fcntl.LOCK_UN)
+        return number
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
-"""`antiphon codex`: runs Codex on the gateway, in a folder of its own."""
+"""`antiphon codex`: runs Codex on the gateway, in a folder of its own, and says how a session can be continued."""
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -8,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import typer
@@ -20,23 +22,64 @@ from antiphon.cli.codex.config import (
     BASE_SETTINGS,
     LEAN_SETTINGS,
     CodexSettings,
+    has_room,
     known_settings,
     provider_settings,
     read_own_settings,
     to_options,
     to_toml,
+    too_small,
     without_own,
 )
 from antiphon.cli.codex.gateway import DEFAULT_PORT, CannotStart, client_key, fetch, gateway, running_gateway
 from antiphon.cli.codex.process import Stopped, run_codex_process, stop_signals
-from antiphon.cli.codex.sessions import continue_hint
-from antiphon.cli.codex.window import has_room, too_small
 from antiphon.cli.gateway_client import KEY_VARIABLE
 from antiphon.cli.models import pulled_model
 from antiphon.core.knowledge.help import Help
-from antiphon.engines.embedded.weights import alias_of
+from antiphon.engines.embedded.model_files import alias_of
 from antiphon.server.routes.models import catalog_entry
 from antiphon.settings.settings import Settings, data_directory
+
+# What the interactive Codex calls itself in its sessions. After others, it does not say how to continue them either.
+INTERACTIVE = "cli"
+# Codex itself has just named `codex resume ID`, which looks in the user's own folder.
+CONTINUE = "This session is one of Antiphon's. To continue it, run:\n  {command}"
+
+
+class _Meta(Struct):
+    id: str
+    # Of sessions that an agent has started, this is an object.
+    source: str
+
+
+class _FirstLine(Struct):
+    payload: _Meta
+
+
+def continue_hint(home: Path, since: float, options: Sequence[str], arguments: Sequence[str] = ()) -> str | None:
+    """About the interactive session that was written last, if that was after `since`, a time in seconds since 1970; or about
+    the one that `arguments`, those of Codex, name: it may have been looked at only. `options`: those of `antiphon codex`."""
+    changed = {file: file.stat().st_mtime for file in home.glob("sessions/*/*/*/rollout-*.jsonl")}
+    for file in sorted(changed, key=changed.__getitem__, reverse=True):
+        if changed[file] < since and not file.stem.endswith(tuple(filter(_is_id, arguments))):
+            continue
+        if (session := _interactive(file)) is not None:
+            return CONTINUE.format(command=shlex.join(["antiphon", "codex", *options, "resume", session]))
+    return None
+
+
+def _is_id(argument: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return str(UUID(argument)) == argument
+    return False
+
+
+def _interactive(file: Path) -> str | None:
+    with contextlib.suppress(OSError, msgspec.DecodeError), file.open("rb") as lines:
+        meta = msgspec.json.decode(lines.readline(), type=_FirstLine).payload
+        return meta.id if meta.source == INTERACTIVE else None
+    return None
+
 
 NO_CODEX = "Codex was not found on the PATH. Install it with `npm install -g @openai/codex`, then run this again."
 NO_MODEL = (

@@ -1,15 +1,43 @@
-"""How a response begins and ends: its status, and the events that frame all others."""
+"""How a response begins and ends: its status, the events that frame all others, how events look, and their numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from msgspec import structs
+import msgspec
+from msgspec import UNSET, Struct, structs
 
-from antiphon.core.events.numbering import Numbering
 from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.errors import ApiError, Cancelled
+from antiphon.sealing import NO_SEALER, KeptItems
 from antiphon.wire import events
 from antiphon.wire.events import Event
-from antiphon.wire.responses import IncompleteDetails, OutputItem, OutputMessage, OutputText, Response, ResponseError
+from antiphon.wire.responses import IncompleteDetails, Logprob, OutputItem, OutputMessage, OutputText, Response, ResponseError
+
+
+class Numbering:
+    """Numbers events from `first`, by one."""
+
+    __slots__ = ("next",)
+
+    def __init__(self, first: int = 0) -> None:
+        self.next = first
+
+    def number(self, event: Event) -> Event:
+        event.sequence_number = self.next
+        self.next += 1
+        return event
+
+    def number_all(self, made: Iterable[Event], add: Callable[[Event], None]) -> None:
+        """Numbers the events. `add` gets each of them."""
+        for event in made:
+            event.sequence_number = self.next
+            self.next += 1
+            add(event)
+
+    def take_back(self, event: Event) -> None:
+        """The last event is not sent: the next one gets its number."""
+        self.next = event.sequence_number
+
 
 Terminal = events.ResponseCompleted | events.ResponseIncomplete | events.ResponseFailed
 
@@ -105,3 +133,61 @@ def failed_response_events(response: Response, error: ApiError) -> list[AnyEvent
     """All events of a response for which no engine was asked. It is failed then."""
     lifecycle = Lifecycle(response, Numbering())
     return [*lifecycle.start(), lifecycle.end(response.created_at, incomplete=None, error=error)]
+
+
+# A delta is padded to a multiple of this many characters, so that its length on the wire does not reveal the token.
+PADDED_TO = 16
+NO_CONTAINERS: Mapping[str, str] = {}
+NOTHING_INCLUDED: frozenset[str] = frozenset()
+
+
+class ReasoningEvents(NamedTuple):
+    """Raw reasoning has two names: the SDK's and Codex's, and the Open Responses document's."""
+
+    delta: type[events.ReasoningTextDelta] | type[events.ReasoningDelta]
+    done: type[events.ReasoningTextDone] | type[events.ReasoningDone]
+
+
+REASONING_TEXT = ReasoningEvents(events.ReasoningTextDelta, events.ReasoningTextDone)
+REASONING = ReasoningEvents(events.ReasoningDelta, events.ReasoningDone)
+REASONING_EVENTS = {"reasoning_text": REASONING_TEXT, "reasoning": REASONING}
+
+
+class EventStyle(Struct, frozen=True):
+    # A thought is sent as a summary, not as raw text.
+    summary: bool = False
+    logprobs: bool = False
+    # The alternatives of each token that are shown. Engines choose a number of their own if none was asked for.
+    top_logprobs: int = 0
+    padding: str | None = None
+    # Encrypts what only Antiphon reads again: thoughts, and the summary of a compaction.
+    seal: Callable[[str], str] = NO_SEALER.seal
+    # Every thought is sealed. Otherwise only one that the item does not show exactly.
+    seals_reasoning: bool = False
+    # The answer is one sealed summary of the conversation, and `kept` is sealed with it.
+    compacts: bool = False
+    kept: Callable[[], KeptItems] = KeptItems
+    reasoning_events: ReasoningEvents = REASONING_TEXT
+    # What the request's `include` names.
+    included: frozenset[str] = NOTHING_INCLUDED
+    # The containers that code runs in, by the types of their tools.
+    containers: Mapping[str, str] = NO_CONTAINERS
+
+    @property
+    def plain(self) -> bool:
+        """Deltas carry their text and nothing else."""
+        return self.padding is None and not self.logprobs
+
+    def shown_logprobs(self, logprobs: list[Logprob] | None) -> list[Logprob]:
+        if not logprobs or not self.logprobs:
+            return []
+        most = self.top_logprobs
+        return [
+            each if len(each.top_logprobs) <= most else structs.replace(each, top_logprobs=each.top_logprobs[:most])
+            for each in logprobs
+        ]
+
+    def obfuscation(self, delta: str) -> str | msgspec.UnsetType:
+        if self.padding is None:
+            return UNSET
+        return self.padding[: PADDED_TO - len(delta) % PADDED_TO]

@@ -8,7 +8,7 @@ from antiphon.core.exchange.steps import Ask, AskReason, Check
 from antiphon.core.items.enforcement import Rejection
 from antiphon.core.stream.chat_chunks import COMPLETED
 from antiphon.core.stream.engine_protocols import protocol_of
-from antiphon.core.stream.thought_start import thought_start
+from antiphon.core.stream.reasoning_tags import thought_start
 from antiphon.core.toolbox.requirements import wants_json
 from antiphon.errors import ApiError, ContextLengthExceeded, EngineDisagrees, EngineError, EngineUnavailable, RateLimited
 

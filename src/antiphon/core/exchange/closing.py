@@ -12,7 +12,7 @@ from antiphon.core.hosted.rows import BY_KIND
 from antiphon.core.hosted.tool_search import ToolSearchOutputState
 from antiphon.core.items.calls import CallState
 from antiphon.core.items.usage import UsageCount
-from antiphon.core.prompt.rounds import states_to_turn
+from antiphon.core.prompt.turns import states_to_turn
 from antiphon.core.stream.chat_chunks import COMPLETED
 from antiphon.core.toolbox.requirements import wants_json
 from antiphon.core.toolbox.search import found_to_text

@@ -7,15 +7,15 @@ from typing import Any, Protocol
 import msgspec
 
 from antiphon.core.checks.work import Flaw, Grammar, digest_of
-from antiphon.core.events.event_style import REASONING_TEXT, ReasoningEvents
+from antiphon.core.events.lifecycle import REASONING_TEXT, ReasoningEvents
 from antiphon.core.hosted.mcp.forms import ApprovalForm
 from antiphon.core.items.call_forms import FunctionForm
 from antiphon.core.items.calls import FORMS, Forms
 from antiphon.core.knowledge.help import HelpSetting
 from antiphon.core.prompt.documents import KnownDocuments
 from antiphon.core.protocols.responses.limits import DEFAULT_LIMITS, RequestLimits
-from antiphon.core.toolbox.cache import KnownToolboxes
 from antiphon.core.toolbox.definitions import DEFINITIONS, Define
+from antiphon.core.toolbox.request_tools import KnownToolboxes
 from antiphon.core.toolbox.tools import APPROVAL
 from antiphon.sealing import NO_SEALER, Sealer
 

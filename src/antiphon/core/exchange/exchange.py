@@ -22,8 +22,7 @@ from typing import Any
 from msgspec import structs
 
 from antiphon.core.checks.work import CheckOutcome, CheckWork
-from antiphon.core.events.event_style import NO_CONTAINERS
-from antiphon.core.events.lifecycle import Lifecycle
+from antiphon.core.events.lifecycle import NO_CONTAINERS, Lifecycle
 from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.core.exchange.answering import Answered, after_refusal, may_give_way
 from antiphon.core.exchange.closing import Closing, add_result, last_step, run_approved

@@ -11,7 +11,7 @@ from antiphon.core.exchange.closing import run_approved
 from antiphon.core.exchange.input_work import Work
 from antiphon.core.exchange.response_object import Next, OpenResponse, Phase
 from antiphon.core.exchange.steps import AskReason, AwaitProbe, Check, Count, ListTools, RunTools
-from antiphon.core.hosted.mcp.tool_lists import ListState, failure_message
+from antiphon.core.hosted.mcp.tools import ListState, failure_message
 from antiphon.core.items.messages import FinishedCompaction
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.prompt.truncation import CHARACTERS_PER_TOKEN

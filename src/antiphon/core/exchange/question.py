@@ -10,7 +10,7 @@ from antiphon.core.exchange.input_work import InputWork, Work
 from antiphon.core.exchange.lessons import ChosenEngine
 from antiphon.core.exchange.repairs import rejection_to_conversion
 from antiphon.core.hosted.mcp.approvals import check_servers, items_to_approvals
-from antiphon.core.hosted.mcp.tool_lists import ToolLists
+from antiphon.core.hosted.mcp.tools import ToolLists
 from antiphon.core.items.enforcement import Rejection
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.knowledge import EngineKnowledge
@@ -23,9 +23,9 @@ from antiphon.core.toolbox.choice import relaxed_choice
 from antiphon.core.toolbox.mcp_servers import Listing, McpServer
 from antiphon.core.toolbox.prompt_texts import AND_CITE, ANSWER_NOW
 from antiphon.core.toolbox.search import search
-from antiphon.core.toolbox.tools import ATTACHED, Tool
+from antiphon.core.toolbox.tools import ATTACHED
 from antiphon.errors import ApiError, ContextLengthExceeded
-from antiphon.wire.input_items import Item
+from antiphon.wire.input_items import Item, Tool
 from antiphon.wire.responses import CreateResponse
 
 ROUNDS_USED_UP = "the model called tools {count} times in a row (tool_rounds): it was asked to answer without them"

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from antiphon.core.hosted.hosted_tool import HostedTool
 from antiphon.core.hosted.rows import BY_KIND
-from antiphon.core.hosted.shown_results import ShownResult, to_shown_result
+from antiphon.core.hosted.search_results import ShownResult, to_shown_result
 from antiphon.core.items.calls import CallState
 from antiphon.core.prompt.stored_form import output_to_stored
 from antiphon.core.prompt.truncation import prompt_text, tokens_by_length

@@ -11,24 +11,23 @@ import msgspec
 from msgspec import Meta, Struct
 
 from antiphon.core.checks.work import digest_of
-from antiphon.core.hosted.containers import check_container
-from antiphon.core.hosted.hosted_tool import ContainerFiles, HostedDefinition, HostedTool, Record, data_of
-from antiphon.core.hosted.shown_results import CALL_FAILED, shown_result
+from antiphon.core.hosted.hosted_tool import ContainerFiles, HostedDefinition, HostedTool, Record, check_container, data_of
+from antiphon.core.hosted.search_results import CALL_FAILED, shown_result
 from antiphon.core.items.call_forms import FunctionForm
 from antiphon.core.items.item_type import Draft, ItemType, ReadMembers, note_to_chat
-from antiphon.core.protocols.responses.read import convert
+from antiphon.core.protocols.responses.protocol import convert
 from antiphon.core.stream.file_links import LINK, CodeFile
 from antiphon.core.toolbox.built_in import TEXT, parameters
 from antiphon.core.toolbox.definitions import leave_out
 from antiphon.core.toolbox.toolbox import Toolbox
-from antiphon.core.toolbox.tools import TOOLS, Tool, ToolIdentity, ToolResult
+from antiphon.core.toolbox.tools import TOOLS, ToolIdentity, ToolResult
 from antiphon.partial_json import StringMember
 from antiphon.wire import events
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.containers import MemoryLimit, NetworkPolicy
 from antiphon.wire.events import Event
 from antiphon.wire.hosted_items import CodeInterpreterCall, HostedStatus, type_of
-from antiphon.wire.input_items import Item
+from antiphon.wire.input_items import Item, Tool
 from antiphon.wire.responses import Status
 
 # ---- What came of running code: its outputs as the API shows them, and its text for the model ------------------------

@@ -10,21 +10,29 @@ from msgspec import Meta, Struct, structs
 from antiphon.core.checks.work import digest_of
 from antiphon.core.hosted.attribute_filters import read_filter
 from antiphon.core.hosted.hosted_tool import HostedDefinition, HostedTool, Record, data_of
-from antiphon.core.hosted.search_results import FileResult, FileSearchData, numbered, shortened, without_own_marks
-from antiphon.core.hosted.shown_results import CALL_FAILED, RESULT_NOT_SHOWN, shown_result
+from antiphon.core.hosted.search_results import (
+    CALL_FAILED,
+    RESULT_NOT_SHOWN,
+    FileResult,
+    FileSearchData,
+    numbered,
+    shortened,
+    shown_result,
+    without_own_marks,
+)
 from antiphon.core.items.call_forms import SilentForm
 from antiphon.core.items.item_type import Draft, ItemType, ReadMembers, note_to_chat
-from antiphon.core.protocols.responses.read import convert
+from antiphon.core.protocols.responses.protocol import convert
 from antiphon.core.toolbox.built_in import TEXT, parameters
 from antiphon.core.toolbox.definitions import leave_out
 from antiphon.core.toolbox.toolbox import Toolbox
-from antiphon.core.toolbox.tools import TOOLS, Tool, ToolIdentity, ToolResult
+from antiphon.core.toolbox.tools import TOOLS, ToolIdentity, ToolResult
 from antiphon.errors import InvalidRequest
 from antiphon.wire import events
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.events import Event
 from antiphon.wire.hosted_items import FileSearchCall, HostedStatus, type_of
-from antiphon.wire.input_items import Item
+from antiphon.wire.input_items import Item, Tool
 from antiphon.wire.responses import Status
 
 # ---- The calls of `file_search`: the searches of a call, the item, and its events ------------------------------------

@@ -1,4 +1,5 @@
-"""What there is to know of one tool that the gateway runs. `core.hosted.rows` has a row for each."""
+"""What there is to know of one tool that the gateway runs, and of the containers in which such tools run code.
+`core.hosted.rows` has a row for each tool."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self, TypeVar
@@ -12,8 +13,12 @@ from antiphon.core.items.item_type import ItemType
 from antiphon.core.stream.citations import Sources
 from antiphon.core.stream.file_links import CodeFile
 from antiphon.core.toolbox.toolbox import Toolbox
-from antiphon.core.toolbox.tools import Tool, ToolIdentity, ToolResult
-from antiphon.wire.responses import ToolUsage
+from antiphon.core.toolbox.tools import ToolIdentity, ToolResult
+from antiphon.errors import InvalidRequest
+from antiphon.wire.containers import NetworkPolicy
+from antiphon.wire.hosted_items import CodeInterpreterCall, type_of
+from antiphon.wire.input_items import Item, Tool
+from antiphon.wire.responses import ShellCall, ToolUsage
 
 Data = TypeVar("Data", bound=Struct)
 
@@ -81,3 +86,44 @@ def data_of(result: ToolResult | None, kind: type[Data]) -> Data | None:
     data = result.data if result is not None else None
     # Read from a recording, it is plain.
     return data if data is None or isinstance(data, kind) else msgspec.convert(data, kind)
+
+
+# The smallest first.
+MEMORY: dict[str, int] = {size: int(size[:-1]) * 2**30 for size in ("1g", "4g", "16g", "64g")}
+
+NO_NETWORK = 'code has no network here. Leave it out, or send {"type": "disabled"}'
+TOO_MUCH_MEMORY = "the most that this gateway gives to a container is {most}"
+
+
+def check_container(memory: str | None, network: NetworkPolicy | None, most_memory: str, where: str) -> None:
+    """What a request asks of a container. `where`: its path, with a dot at its end unless it is empty. Raises
+    InvalidRequest."""
+    if network is not None and network.type != "disabled":
+        raise _invalid(f"{where}network_policy", NO_NETWORK)
+    if memory is not None and MEMORY[memory] > MEMORY[most_memory]:
+        raise _invalid(f"{where}memory_limit", TOO_MUCH_MEMORY.format(most=most_memory))
+
+
+def _invalid(param: str, problem: str) -> InvalidRequest:
+    return InvalidRequest(f"Invalid `{param}`: {problem}.", param=param, code="unsupported_value")
+
+
+def containers_in(items: Sequence[Item]) -> list[str]:
+    """The containers that earlier calls ran in, the latest first."""
+    found = (_container_of(item) for item in reversed(items))
+    return list(dict.fromkeys(id for id in found if isinstance(id, str) and id))
+
+
+def _container_of(item: Item) -> Any:
+    kind, environment = item.get("type"), item.get("environment")
+    if kind == type_of(ShellCall) and isinstance(environment, dict):
+        return environment.get("container_id")
+    return item.get("container_id") if kind == type_of(CodeInterpreterCall) else None
+
+
+def files_in(items: Sequence[Item]) -> list[str]:
+    """The ids of uploaded files that messages bring."""
+    contents = (item.get("content") for item in items)
+    parts = (part for content in contents if isinstance(content, list) for part in content if isinstance(part, dict))
+    found = (part.get("file_id") for part in parts if part.get("type") in ("input_file", "input_image"))
+    return list(dict.fromkeys(id for id in found if isinstance(id, str) and id))

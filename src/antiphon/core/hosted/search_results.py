@@ -1,16 +1,25 @@
-"""What a search found, in the web or in files, or a page that was opened: its text for the model, with numbers to cite by."""
+"""What a search found, in the web or in files, or a page that was opened: its text for the model, with numbers to cite by.
+
+What a model read of its searches of files and of its code is stored with the items of these calls. Clients see only the outputs
+that they `include`, but the model must read the same text in every later turn: it answers from it, and the engine's prompt
+cache stays valid. So a stored item has one member more, which is cut off wherever the item is shown. An item that a client
+sends back gets it from the stored one.
+"""
 
 import html
 import re
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, ClassVar
 
-from msgspec import Struct, structs
+import msgspec
+from msgspec import Meta, Struct, structs
 
 from antiphon.core.hosted.hosted_tool import data_of
+from antiphon.core.items.item_type import SHOWN_RESULT
 from antiphon.core.stream.citations import FileSource, Source, Sources, without_marks
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import counted
+from antiphon.wire.input_items import Item
 
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
 # Footnotes of the page itself. The model would repeat them, and they would be taken for our numbers.
@@ -171,3 +180,54 @@ def without_footnotes(text: str) -> str:
 def shortened(text: str, longest: int) -> str:
     left = len(text) - longest
     return text if left <= 0 else text[:longest].rstrip() + CUT.format(left=left)
+
+
+# What the model reads of a call in a later turn, where that is not known.
+CALL_FAILED = "(the call failed)"
+RESULT_NOT_SHOWN = "(the result is not shown again)"
+
+
+class CitedFile(Struct, frozen=True):
+    """A file that can be cited by a number in the text."""
+
+    # Marks have no more digits.
+    number: Annotated[int, Meta(ge=1, le=9999)]
+    file_id: str
+    filename: str
+
+    @property
+    def source(self) -> FileSource:
+        return FileSource(self.number, self.file_id, self.filename)
+
+
+class ShownResult(Struct, frozen=True, omit_defaults=True):
+    text: str
+    files: list[CitedFile] = []
+
+
+def to_shown_result(text: str, sources: Iterable[Source | FileSource]) -> ShownResult:
+    files = [CitedFile(each.number, each.file_id, each.filename) for each in sources if isinstance(each, FileSource)]
+    return ShownResult(text, files)
+
+
+def shown_result(item: Item) -> ShownResult | None:
+    """None: it is not known."""
+    if SHOWN_RESULT not in item:
+        return None
+    try:
+        return msgspec.convert(item[SHOWN_RESULT], ShownResult)
+    except msgspec.ValidationError:
+        # A client wrote it.
+        return None
+
+
+def item_to_view(item: Item) -> Item:
+    """As a client sees it."""
+    return {name: value for name, value in item.items() if name != SHOWN_RESULT} if SHOWN_RESULT in item else item
+
+
+def files_shown(items: Iterable[Item]) -> list[FileSource]:
+    """The files that a history lets the model cite."""
+    if not (shown := [shown_result(item) for item in items if SHOWN_RESULT in item]):
+        return []
+    return [file.source for each in shown if each is not None for file in each.files]

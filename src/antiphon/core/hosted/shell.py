@@ -10,25 +10,24 @@ from msgspec import Meta, Struct
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.events.plain_deltas import FastPath
 from antiphon.core.hosted.code_interpreter import KIND as CODE_INTERPRETER
-from antiphon.core.hosted.containers import check_container
-from antiphon.core.hosted.hosted_tool import ContainerFiles, HostedDefinition, HostedTool, data_of
+from antiphon.core.hosted.hosted_tool import ContainerFiles, HostedDefinition, HostedTool, check_container, data_of
 from antiphon.core.items.call_forms import FunctionForm, ShellForm
 from antiphon.core.items.item_type import ItemType, call_as_function, complete, output_as_result
-from antiphon.core.protocols.responses.read import convert
+from antiphon.core.protocols.responses.protocol import convert
 from antiphon.core.stream.file_links import LINK, CodeFile
 from antiphon.core.toolbox import built_in
 from antiphon.core.toolbox.built_in import ordered_outputs, shell_action
 from antiphon.core.toolbox.definitions import leave_out, shell_tool
 from antiphon.core.toolbox.requirements import Check
 from antiphon.core.toolbox.toolbox import Toolbox
-from antiphon.core.toolbox.tools import CLIENT_SHELL, HOSTED_SHELL, TOOLS, Tool, ToolResult
+from antiphon.core.toolbox.tools import CLIENT_SHELL, HOSTED_SHELL, TOOLS, ToolResult
 from antiphon.errors import InvalidRequest
 from antiphon.wire import events
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.containers import MemoryLimit, NetworkPolicy
 from antiphon.wire.events import Event
 from antiphon.wire.hosted_items import ShellCallOutput, type_of
-from antiphon.wire.input_items import Item
+from antiphon.wire.input_items import Item, Tool
 from antiphon.wire.responses import ShellCall, Status
 
 Output = dict[str, Any]

@@ -9,22 +9,20 @@ from msgspec import Meta, Struct
 
 from antiphon.core.checks.work import digest_of
 from antiphon.core.hosted.hosted_tool import HostedDefinition, HostedTool, Record, data_of
-from antiphon.core.hosted.search_results import WebSearchData, numbered
-from antiphon.core.hosted.shown_results import CALL_FAILED, RESULT_NOT_SHOWN
+from antiphon.core.hosted.search_results import CALL_FAILED, RESULT_NOT_SHOWN, WebSearchData, numbered
 from antiphon.core.items.call_forms import SilentForm
 from antiphon.core.items.item_type import LONGEST_NOTE, Draft, ItemType, note_to_chat, to_json
-from antiphon.core.protocols.responses.read import convert
+from antiphon.core.protocols.responses.protocol import convert
 from antiphon.core.toolbox.built_in import TEXT, parameters
 from antiphon.core.toolbox.definitions import leave_out
 from antiphon.core.toolbox.toolbox import Toolbox
-from antiphon.core.toolbox.tools import TOOLS, Tool, ToolIdentity, ToolResult
+from antiphon.core.toolbox.tools import TOOLS, ToolIdentity, ToolResult
 from antiphon.wire import events
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.events import Event
-from antiphon.wire.hosted_items import HostedStatus, WebSearchCall, type_of
-from antiphon.wire.input_items import Item
+from antiphon.wire.hosted_items import ALIASES, HostedStatus, WebSearchCall, type_of
+from antiphon.wire.input_items import Item, Tool
 from antiphon.wire.responses import Status, ToolUsage
-from antiphon.wire.tools import ALIASES
 
 # ---- The calls of `web_search`: what the model asked for as an action, the item, and its events ----------------------
 

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from antiphon.core.events.deltas import CallDelta
-from antiphon.core.events.event_style import EventStyle
+from antiphon.core.events.lifecycle import EventStyle
 from antiphon.core.events.plain_deltas import DeltaTemplate, FastPath
 from antiphon.core.toolbox.built_in import local_shell_action, patch_operation, shell_action
 from antiphon.core.toolbox.tools import ToolIdentity, ToolResult

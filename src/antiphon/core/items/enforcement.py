@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from antiphon.core.items.call_history import LeftOutCalls, RunHistory
-from antiphon.core.items.calls import CallState
+from antiphon.core.items.calls import CallState, LeftOutCalls, RunHistory
 from antiphon.core.items.item_state import ItemState
 from antiphon.core.items.messages import MessageState
 from antiphon.core.toolbox.prompt_texts import BAD_CALL, CALLED_AGAIN, NO_CALLS_LEFT, NO_SUCH_TOOL, NO_TOOLS_LEFT

@@ -8,7 +8,7 @@ same however long it takes. A call that the gateway runs stays live until its re
 from collections.abc import Iterable, Sequence
 
 from antiphon.core.checks.work import CheckOutcome, CheckWork
-from antiphon.core.events.numbering import Numbering
+from antiphon.core.events.lifecycle import Numbering
 from antiphon.core.events.plain_deltas import AnyEvent, FastPath
 from antiphon.core.items.calls import CallState
 from antiphon.core.items.enforcement import Enforcement, Verdict

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Protocol, TypedDict
 
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.events.deltas import Delta
-from antiphon.core.events.event_style import EventStyle
+from antiphon.core.events.lifecycle import EventStyle
 from antiphon.core.events.plain_deltas import FastPath
 from antiphon.core.toolbox.requirements import Check
 from antiphon.wire.events import Event

@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.events.deltas import Citation, CitedDelta, Delta, RefusalDelta, TextDelta
-from antiphon.core.events.event_style import EventStyle
+from antiphon.core.events.lifecycle import EventStyle
 from antiphon.core.events.plain_deltas import DeltaTemplate, FastPath
 from antiphon.core.items.item_state import PartPlace
 from antiphon.core.toolbox.requirements import Check

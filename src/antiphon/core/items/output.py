@@ -17,7 +17,7 @@ from antiphon.core.events.deltas import (
     ThoughtEnded,
     UsageReport,
 )
-from antiphon.core.events.event_style import EventStyle
+from antiphon.core.events.lifecycle import EventStyle
 from antiphon.core.items.calls import FORMS, CallState, Forms
 from antiphon.core.items.enforcement import Enforcement
 from antiphon.core.items.item_sequence import ItemSequence
@@ -25,7 +25,7 @@ from antiphon.core.items.item_state import ContentState, ItemState
 from antiphon.core.items.messages import CompactionState, MessageState
 from antiphon.core.items.reasoning import ReasoningState
 from antiphon.core.items.usage import UsageCount, Written
-from antiphon.core.protocols.responses.item_paths import beside_id
+from antiphon.core.protocols.responses.references import beside_id
 from antiphon.core.stream.chat_chunks import COMPLETED, ending_of, reason_to_error
 from antiphon.errors import ApiError
 from antiphon.wire.responses import OutputItem

@@ -7,8 +7,7 @@ from msgspec import Struct, structs
 
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.facts import WORDS, Fact, FactSource, is_unusual
-from antiphon.core.knowledge.help import Help, HelpSetting, choose_help, parameters_in_name
-from antiphon.core.knowledge.sampling import ENGINE_DEFAULT, Sampling
+from antiphon.core.knowledge.help import ENGINE_DEFAULT, Help, HelpSetting, Sampling, choose_help, parameters_in_name
 
 K = TypeVar("K")
 T = TypeVar("T")

@@ -6,10 +6,16 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from antiphon.core.checks.call_schema import functions_to_response_format
-from antiphon.core.checks.constraints import begin_answer, constrain, constrains, is_constrained, stop_thinking
+from antiphon.core.checks.constraints import (
+    begin_answer,
+    constrain,
+    constrains,
+    functions_to_response_format,
+    is_constrained,
+    stop_thinking,
+)
 from antiphon.core.knowledge.dialect import NO_EFFORT, Dialect
-from antiphon.core.knowledge.sampling import Sampling
+from antiphon.core.knowledge.help import Sampling
 from antiphon.core.prompt.draft import ChatDraft
 from antiphon.core.protocols.responses.fields import LOGPROBS
 from antiphon.core.toolbox.choice import Offer

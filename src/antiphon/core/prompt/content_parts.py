@@ -3,15 +3,13 @@
 import base64
 import binascii
 from collections.abc import Callable
-from typing import Any
 
 from antiphon.core.checks.work import CheckOutcome, DocumentWork, StoredFileWork
 from antiphon.core.prompt.documents import ReadDocument, plain_text
-from antiphon.core.protocols.responses.read import convert
+from antiphon.core.protocols.responses.protocol import convert
 from antiphon.errors import InvalidRequest, quoted
+from antiphon.wire.chat import Part
 from antiphon.wire.input_items import InputAudio, InputFile, InputImage
-
-Part = dict[str, Any]
 
 SCANNED = "(It has no text. The images on its pages follow: {count}.)"
 

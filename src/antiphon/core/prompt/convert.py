@@ -8,24 +8,21 @@ from msgspec import Struct, field, structs
 from antiphon.core.checks.work import MALFORMED, Flaw, Grammar
 from antiphon.core.items.enforcement import Rejection
 from antiphon.core.knowledge.dialect import Dialect
-from antiphon.core.knowledge.help import NO_HELP, Help
-from antiphon.core.knowledge.sampling import ENGINE_DEFAULT, Sampling, sampling_of_answer, with_sampling
+from antiphon.core.knowledge.help import ENGINE_DEFAULT, NO_HELP, Help, Sampling, sampling_of_answer, with_sampling
 from antiphon.core.prompt.chat_request import make_chat, wants_logprobs
 from antiphon.core.prompt.documents import Documents, ReadWork
 from antiphon.core.prompt.draft import ChatDraft
-from antiphon.core.prompt.input_items import items_to_draft, tools_in_items, tools_of_search
+from antiphon.core.prompt.item_types import items_to_draft, tools_in_items, tools_of_search
 from antiphon.core.prompt.loops import offer_without, withheld_to_notices
-from antiphon.core.prompt.rounds import rejection_to_turns
-from antiphon.core.prompt.turns import AssistantTurn, UserTurn
+from antiphon.core.prompt.turns import AssistantTurn, UserTurn, rejection_to_turns
 from antiphon.core.protocols.responses.fields import dropped_fields_to_notices, refuse_unsupported
-from antiphon.core.protocols.responses.item_paths import is_stored
+from antiphon.core.protocols.responses.references import is_stored
 from antiphon.core.stream.text_calls import AnswersByCall, CallFinder, ConstrainedCall, TextCalls
-from antiphon.core.toolbox.cache import KnownToolboxes, toolbox_key
 from antiphon.core.toolbox.choice import Offer, choice_to_offer, provisional_choice
 from antiphon.core.toolbox.definitions import DEFINITIONS, Define
 from antiphon.core.toolbox.easier_tools.adaptations import offer_easier_tools
 from antiphon.core.toolbox.mcp_servers import KnownLists
-from antiphon.core.toolbox.request_tools import tools_to_box
+from antiphon.core.toolbox.request_tools import KnownToolboxes, toolbox_key, tools_to_box
 from antiphon.core.toolbox.requirements import (
     NOTHING_HOSTED,
     Checks,
@@ -37,11 +34,11 @@ from antiphon.core.toolbox.requirements import (
 )
 from antiphon.core.toolbox.search import describe_search, found_to_text
 from antiphon.core.toolbox.toolbox import NO_TOOLS, Toolbox
-from antiphon.core.toolbox.tools import ATTACHED, Tool
+from antiphon.core.toolbox.tools import ATTACHED
 from antiphon.errors import InvalidRequest
 from antiphon.sealing import NO_SEALER, Sealer
 from antiphon.wire.chat import ChatRequest
-from antiphon.wire.input_items import Item
+from antiphon.wire.input_items import Item, Tool
 from antiphon.wire.responses import CreateResponse
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from antiphon.core.checks.work import NO_SUCH_FILE, CheckOutcome, DocumentWork, StoredFileWork, digest_of
-from antiphon.core.protocols.responses.item_paths import is_stored
+from antiphon.core.protocols.responses.references import is_stored
 from antiphon.errors import InvalidRequest
 
 # How many characters of documents are remembered.

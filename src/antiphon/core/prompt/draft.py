@@ -23,10 +23,8 @@ from antiphon.core.prompt.template_rules import apply_template_rules
 from antiphon.core.prompt.turns import Asked, AssistantTurn, Call, UserTurn
 from antiphon.core.toolbox.tools import AsCalled, ToolIdentity
 from antiphon.errors import InvalidRequest, quoted
-from antiphon.wire.chat import ChatMessage
+from antiphon.wire.chat import ChatMessage, Part
 from antiphon.wire.input_items import Item
-
-Part = dict[str, Any]
 
 SAID_AGAIN = "a text of the assistant was sent again before the output of its calls: it counts once"
 ASKED_AGAIN = "a user message between a call and its output was left out: it is empty, or was sent before"

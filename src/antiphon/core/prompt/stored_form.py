@@ -1,7 +1,7 @@
 """Input items as they are stored and shown, the check that lets them in, and what a model read of its calls.
 
 A stored item of some calls has one member more, with the text that the model read. It is cut off wherever the item is shown. An
-item that a client sends back gets it from the stored one. See `core.hosted.shown_results`.
+item that a client sends back gets it from the stored one. See `core.hosted.search_results`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,11 +10,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from antiphon.core.hosted.shown_results import ShownResult
+from antiphon.core.hosted.search_results import ShownResult
 from antiphon.core.items.item_type import SHOWN_RESULT, ReadMembers, item_kind
 from antiphon.core.prompt.documents import Documents
-from antiphon.core.prompt.input_items import items_to_draft, needs_its_call, tools_in_items
-from antiphon.core.prompt.item_types import ITEM_TYPES, UNKNOWN
+from antiphon.core.prompt.item_types import ITEM_TYPES, UNKNOWN, items_to_draft, needs_its_call, tools_in_items
 from antiphon.core.protocols.responses.references import is_reference
 from antiphon.core.toolbox.request_tools import tools_to_box
 from antiphon.core.toolbox.tools import plain_call

@@ -10,13 +10,12 @@ import string
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from itertools import groupby
-from typing import Any
 
 from msgspec import UNSET, Struct, structs
 
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.toolbox.prompt_texts import RESULT_BEGINS, RESULT_ENDS, call_to_text, result_to_text
-from antiphon.wire.chat import ChatMessage
+from antiphon.wire.chat import ChatMessage, Part
 
 # ---- Ids of calls for chat templates that take only ids of one length ------------------------------------------------
 
@@ -62,8 +61,6 @@ class ShortIds:
 
 
 Messages = list[ChatMessage]
-Part = dict[str, Any]
-
 # Messages that nobody wrote. They are short and say nothing, because the model takes them for a part of the conversation.
 BEGIN = "Begin."
 GO_ON = "Go on."

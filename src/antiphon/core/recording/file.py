@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from antiphon import errors
 from antiphon.core.checks.work import CheckOutcome
-from antiphon.core.events.event_style import REASONING_EVENTS
+from antiphon.core.events.lifecycle import REASONING_EVENTS
 from antiphon.core.exchange.environment import Environment, GatewayTool
 from antiphon.core.hosted.rows import BY_KIND, HOSTED
 from antiphon.core.knowledge.help import HelpSetting

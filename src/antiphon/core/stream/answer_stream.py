@@ -3,11 +3,11 @@
 import sys
 
 from antiphon.core.events.deltas import Delta
-from antiphon.core.events.numbering import Numbering
+from antiphon.core.events.lifecycle import Numbering
 from antiphon.core.events.plain_deltas import FastPath
 from antiphon.core.stream.fast_path import Continuation
+from antiphon.core.stream.reasoning_tags import Start
 from antiphon.core.stream.text_calls import CallFinder
-from antiphon.core.stream.thought_start import Start
 
 
 class AnswerStream:

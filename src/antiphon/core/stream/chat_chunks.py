@@ -24,10 +24,9 @@ from antiphon.core.knowledge.failures import PARSE_ERROR, error_object_to_failur
 from antiphon.core.protocols.responses.limits import is_deeper
 from antiphon.core.stream.fast_path import Continues
 from antiphon.core.stream.json_text import JsonText
-from antiphon.core.stream.reasoning_tags import TAGS
+from antiphon.core.stream.reasoning_tags import TAGS, Start
 from antiphon.core.stream.text_calls import CallFinder
 from antiphon.core.stream.think_tags import ThinkTags
-from antiphon.core.stream.thought_start import Start
 from antiphon.errors import UNREADABLE, ApiError, EngineDisagrees, EngineError, EngineFailure
 from antiphon.wire import chat, responses
 

@@ -12,14 +12,14 @@ from typing import NamedTuple
 import msgspec
 
 from antiphon.core.events.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
-from antiphon.core.events.numbering import Numbering
+from antiphon.core.events.lifecycle import Numbering
 from antiphon.core.events.plain_deltas import FastPath
 from antiphon.core.stream.answer_stream import AnswerStream
 from antiphon.core.stream.chat_chunks import ChunkReader
 from antiphon.core.stream.fast_path import FRAME_END, Continuation
 from antiphon.core.stream.frames import FRAME_START, FrameReader
+from antiphon.core.stream.reasoning_tags import Start
 from antiphon.core.stream.text_calls import CallFinder
-from antiphon.core.stream.thought_start import Start
 from antiphon.errors import ApiError
 from antiphon.wire.chat import ChatRequest
 

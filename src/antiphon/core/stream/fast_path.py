@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from antiphon.core.events.deltas import Delta
-from antiphon.core.events.numbering import Numbering
+from antiphon.core.events.lifecycle import Numbering
 from antiphon.core.events.plain_deltas import AnyEvent, FastPath, PlainDelta
 from antiphon.errors import UNREADABLE
 

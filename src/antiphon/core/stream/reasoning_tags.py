@@ -1,9 +1,15 @@
-"""The pairs of tags between which models write their reasoning: one row each."""
+"""The pairs of tags between which models write their reasoning, one row each; and whether an answer begins inside of one."""
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import NamedTuple
 
+from msgspec import UNSET
+
+from antiphon.core.checks.constraints import is_free_text
+from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.stream.text_calls.markdown import QUOTES
+from antiphon.wire.chat import ChatRequest
 
 
 class TagPair(NamedTuple):
@@ -104,3 +110,25 @@ class ReasoningTags:
 
 
 TAGS = ReasoningTags(PAIRS)
+
+
+class Start(Enum):
+    # Enum's own is written in Python, and members are looked up for every delta.
+    __hash__ = object.__hash__
+
+    UNKNOWN = "not known: text is emitted as it arrives"
+    INSIDE = "the template has opened the thought: text belongs to it until it is closed"
+    INSIDE_PATIENT = "the same, and no client is waiting: it is buffered until the thought is closed, or turns out to be text"
+    NEVER = "the answer is constrained to JSON from its first token on: nothing in it is a thought"
+    PATIENT = "not known, and no client is waiting for text: it is buffered until it is known"
+
+
+def thought_start(chat: ChatRequest, dialect: Dialect, *, is_seen: bool) -> Start:
+    """`is_seen`: somebody sees the answer while it is written."""
+    # A constrained answer, or one without thinking, does not begin inside a thought.
+    if chat.grammar is not UNSET and not is_free_text(chat, dialect):
+        return Start.NEVER
+    constrained = chat.response_format is not UNSET or not dialect.thinks or chat.reasoning_effort == "none"
+    if dialect.opens_thought and not constrained:
+        return Start.INSIDE if is_seen else Start.INSIDE_PATIENT
+    return Start.UNKNOWN if is_seen else Start.PATIENT

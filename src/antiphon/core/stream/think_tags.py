@@ -14,9 +14,8 @@ from enum import Enum
 from antiphon.core.events.deltas import Delta, ReasoningDelta, TextDelta, ThoughtEnded
 from antiphon.core.events.plain_deltas import MOST_PIECES, join_from
 from antiphon.core.stream.fast_path import Continues
-from antiphon.core.stream.reasoning_tags import TAGS, ClosingTags, ReasoningTags
+from antiphon.core.stream.reasoning_tags import TAGS, ClosingTags, ReasoningTags, Start
 from antiphon.core.stream.thought_copies import ThoughtCopy
-from antiphon.core.stream.thought_start import Start
 
 
 class State(Enum):

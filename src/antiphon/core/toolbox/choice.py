@@ -6,11 +6,10 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
-from antiphon.core.checks.call_schema import say_function
-from antiphon.core.checks.constraints import constrains
+from antiphon.core.checks.constraints import constrains, say_function
 from antiphon.core.checks.schema_support import is_enforced
 from antiphon.core.knowledge.dialect import Dialect
-from antiphon.core.protocols.responses.read import convert
+from antiphon.core.protocols.responses.protocol import convert
 from antiphon.core.toolbox.deferred import DeferredTool
 from antiphon.core.toolbox.definitions import DEFINITIONS, INNER, Define
 from antiphon.core.toolbox.response_tools import flat
@@ -18,7 +17,7 @@ from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.core.toolbox.tools import CLIENT_SEARCH, RUN_HERE, SERVER_SEARCH, ToolIdentity
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.chat import ChatFunction, ChatTool
-from antiphon.wire.tools import ALIASES
+from antiphon.wire.hosted_items import ALIASES
 
 Choice = dict[str, Any]
 K = TypeVar("K")

@@ -13,16 +13,17 @@ from typing import Any
 from msgspec import Struct
 
 from antiphon.core.checks.work import Grammar
-from antiphon.core.protocols.responses.item_paths import is_stored
-from antiphon.core.protocols.responses.read import convert
+from antiphon.core.protocols.responses.protocol import convert
+from antiphon.core.protocols.responses.references import is_stored
 from antiphon.core.toolbox import built_in as built_in_tools
 from antiphon.core.toolbox.deferred import is_deferred
 from antiphon.core.toolbox.response_tools import flat
 from antiphon.core.toolbox.toolbox import Toolbox
-from antiphon.core.toolbox.tools import CLIENT_SEARCH, CLIENT_SHELL, ILLEGAL_IN_NAMES, SERVER_SEARCH, TOOLS, Tool, ToolIdentity
+from antiphon.core.toolbox.tools import CLIENT_SEARCH, CLIENT_SHELL, ILLEGAL_IN_NAMES, SERVER_SEARCH, TOOLS, ToolIdentity
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatFunction
-from antiphon.wire.tools import ALIASES
+from antiphon.wire.hosted_items import ALIASES
+from antiphon.wire.input_items import Tool
 
 LONGEST_GIVEN_NAME = 128
 

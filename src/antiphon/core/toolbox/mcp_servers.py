@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from antiphon.errors import UNREADABLE
 from antiphon.wire.hosted_items import McpTool
-from antiphon.wire.input_items import WITH_TOOLS
+from antiphon.wire.input_items import WITH_TOOLS, Tool
 from antiphon.wire.responses import CreateResponse
 
 
@@ -125,8 +125,6 @@ def is_idempotent(tool: McpTool) -> bool:
 def _hint(tool: McpTool, name: str) -> bool:
     return isinstance(tool.annotations, dict) and tool.annotations.get(name) is True
 
-
-Tool = dict[str, Any]
 
 # ---- secrets ---------------------------------------------------------------------------------------------------------
 

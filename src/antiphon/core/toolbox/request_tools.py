@@ -1,15 +1,20 @@
-"""The tools of a request → its toolbox."""
+"""The tools of a request → its toolbox. Those of the last lists are kept: an agent sends the same tools with every request."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from antiphon.core.protocols.responses.item_paths import is_stored
+import msgspec
+
+from antiphon.core.knowledge.help import Help
+from antiphon.core.protocols.responses.references import is_stored
 from antiphon.core.toolbox.deferred import DeferredTools, searches_here
 from antiphon.core.toolbox.definitions import DEFINITIONS, INNER, Define, define
 from antiphon.core.toolbox.mcp_servers import KnownLists, McpServers
 from antiphon.core.toolbox.response_tools import flat, tool_to_response
 from antiphon.core.toolbox.toolbox import NO_TOOLS, Toolbox
-from antiphon.core.toolbox.tools import TOOLS, Tool, ToolIdentity
+from antiphon.core.toolbox.tools import TOOLS, ToolIdentity
 from antiphon.errors import InvalidRequest
+from antiphon.wire.input_items import Tool
 
 # What a client may ask of a function or a custom tool that is not done here. The response lists it, and the notice says so.
 WITHOUT_EFFECT = {
@@ -77,3 +82,52 @@ def _offer_found(box: Toolbox, tool: Tool) -> bool:
 
 def _functions_in(tool: Tool) -> Iterable[Tool]:
     return (inner for inner in (tool["tools"] if tool["type"] == "namespace" else (tool,)) if inner["type"] in INNER)
+
+
+MOST_TOOLBOXES = 128
+# Of all lists together, as JSON. What is made of them takes a few times as much memory.
+MOST_BYTES = 4 * 1024 * 1024
+
+
+class ToolboxKey(NamedTuple):
+    """All that a toolbox is made of. The tools are compared as JSON: to Python, 1 and true are equal."""
+
+    tools: bytes
+    # Why they are offered as easier functions. None: they are not.
+    easier: str | None
+
+
+def toolbox_key(tools: Sequence[Tool], definitions: Mapping[str, Define], help: Help) -> ToolboxKey | None:
+    """None: what is made of them depends on more than the tools, because the gateway runs some of them, or lists them."""
+    for tool in tools:
+        kind = tool.get("type")
+        if not isinstance(kind, str) or definitions.get(kind) is not DEFINITIONS.get(kind):
+            return None
+    return ToolboxKey(msgspec.json.encode(tools), help.reason if help.easier_tools else None)
+
+
+class KnownToolboxes:
+    """By their keys, the one that was used last at the end. Nothing may be added to one of these any more."""
+
+    def __init__(self, most: int = MOST_TOOLBOXES, most_bytes: int = MOST_BYTES) -> None:
+        self._most = most
+        self._most_bytes = most_bytes
+        self._boxes: dict[ToolboxKey, Toolbox] = {}
+        self._bytes = 0
+
+    def get(self, key: ToolboxKey) -> Toolbox | None:
+        box = self._boxes.pop(key, None)
+        if box is not None:
+            self._boxes[key] = box
+        return box
+
+    def add(self, key: ToolboxKey, box: Toolbox) -> None:
+        self._remove(key)
+        self._boxes[key] = box
+        self._bytes += len(key.tools)
+        while self._boxes and (len(self._boxes) > self._most or self._bytes > self._most_bytes):
+            self._remove(next(iter(self._boxes)))
+
+    def _remove(self, key: ToolboxKey) -> None:
+        if self._boxes.pop(key, None) is not None:
+            self._bytes -= len(key.tools)

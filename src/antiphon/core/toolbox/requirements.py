@@ -9,7 +9,7 @@ from msgspec import Struct
 from antiphon.core.checks.schema_support import ANY_OBJECT, Schema, is_enforced
 from antiphon.core.checks.work import CheckWork, Flaw, Grammar, GrammarWork, SchemaWork
 from antiphon.core.knowledge.dialect import Dialect
-from antiphon.core.protocols.responses.item_paths import is_stored
+from antiphon.core.protocols.responses.references import is_stored
 from antiphon.core.toolbox.built_in import CALLS
 from antiphon.core.toolbox.choice import Offer
 from antiphon.core.toolbox.toolbox import NO_TOOLS, Toolbox

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from antiphon.core.toolbox.mcp_servers import without_secrets
-from antiphon.wire.tools import DEFAULTS
-
-Tool = dict[str, Any]
+from antiphon.wire.hosted_items import DEFAULTS
+from antiphon.wire.input_items import Tool
 
 # What a client sends for other servers. It is not shown to those who read the response.
 SECRETS = frozenset({"authorization", "domain_secrets"})

@@ -18,10 +18,11 @@ from antiphon.core.toolbox.choice import Choice, allowed_deferred
 from antiphon.core.toolbox.deferred import DeferredTool
 from antiphon.core.toolbox.response_tools import tool_to_response
 from antiphon.core.toolbox.toolbox import Toolbox
-from antiphon.core.toolbox.tools import SERVER_SEARCH, Tool, ToolIdentity, is_namespace_of_its_own
+from antiphon.core.toolbox.tools import SERVER_SEARCH, ToolIdentity, is_namespace_of_its_own
 from antiphon.core.toolbox.word_ranking import scores, words_of
 from antiphon.errors import UNREADABLE, counted
 from antiphon.wire.chat import ChatTool
+from antiphon.wire.input_items import Tool
 
 Deferred = Mapping[ToolIdentity, DeferredTool]
 

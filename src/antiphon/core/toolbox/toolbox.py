@@ -11,8 +11,9 @@ from antiphon.core.checks.work import Grammar
 from antiphon.core.toolbox.deferred import DeferredTools
 from antiphon.core.toolbox.easy_function import EasyFunction, EasyFunctions
 from antiphon.core.toolbox.mcp_servers import McpServers
-from antiphon.core.toolbox.tools import APPROVAL, TOOLS, AsCalled, Tool, ToolIdentity, engine_name, with_digest
+from antiphon.core.toolbox.tools import APPROVAL, TOOLS, AsCalled, ToolIdentity, engine_name, with_digest
 from antiphon.wire.chat import ChatFunction, ChatTool
+from antiphon.wire.input_items import Tool
 
 
 class OfferedTools(Struct):

@@ -10,8 +10,6 @@ from msgspec import Struct
 from antiphon.wire.hosted_items import McpApprovalRequest, type_of
 
 # A tool as it was defined in a request.
-Tool = dict[str, Any]
-
 # The field of a request that lists its tools; and where the tools are that the operator adds to it.
 TOOLS = "tools"
 ATTACHED = "attached"

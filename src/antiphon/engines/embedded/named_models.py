@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from antiphon.core.knowledge.sampling import ENGINE_DEFAULT, Sampling
+from antiphon.core.knowledge.help import ENGINE_DEFAULT, Sampling
 
 # A request gets the context that the model was trained for, but not more than this: the engine allocates its memory at the
 # start.

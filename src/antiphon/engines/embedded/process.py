@@ -15,15 +15,14 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
-from antiphon.child_processes.child import Child, lines_of, python_command
-from antiphon.child_processes.restarts import RestartPauses, Restarts
+from antiphon.child_processes.child import Child, RestartPauses, Restarts, lines_of, python_command
 from antiphon.core.knowledge.knowledge import Loading, Stage
 from antiphon.engines.embedded import CannotEmbed
 from antiphon.engines.embedded.child import NO_LLAMACPP, READY, Parameters
 from antiphon.engines.embedded.model_choice import bytes_read_by
+from antiphon.engines.embedded.model_files import Weights, alias_of, facts_of, find_weights, sampling_of, template_for
 from antiphon.engines.embedded.named_models import MAX_DEFAULT_CONTEXT
 from antiphon.engines.embedded.progress import Milestones, Progress, show_progress
-from antiphon.engines.embedded.weights import Weights, alias_of, facts_of, find_weights, sampling_of, template_for
 from antiphon.logs import log
 
 STOP_TIMEOUT = 5.0

@@ -14,7 +14,7 @@ from antiphon.core.knowledge.failures import UNPARSED, failure_to_error, http_an
 from antiphon.core.stream.chat_chunks import ChunkReader, cached_tokens_of
 from antiphon.core.stream.engine_protocols import CHAT_COMPLETIONS
 from antiphon.core.stream.frames import FrameReader
-from antiphon.core.stream.thought_start import Start
+from antiphon.core.stream.reasoning_tags import Start
 from antiphon.engines.bodies import read_document, read_error
 from antiphon.engines.detection import NO_SUCH_ROUTE, follow
 from antiphon.engines.probes.findings import Failed, NoAnswer, Unparsed

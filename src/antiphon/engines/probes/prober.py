@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from antiphon.core.knowledge import template_demands as demands
 from antiphon.core.knowledge.dialect import Dialect
-from antiphon.engines.probes import answers, messages, models, templates, tools
+from antiphon.engines.probes import answers, messages, templates, tools
 from antiphon.engines.probes.client import TIME_LIMIT, ProbeClient, Wait, no_wait
 from antiphon.engines.probes.findings import Finding, NoAnswer, Observation, Verdict
 from antiphon.engines.upstream import Engine
@@ -78,9 +78,9 @@ PROBES: tuple[Probe, ...] = (
     Probe("usage in streams", answers.usage, _always),
     Probe("cached tokens", answers.cached_tokens),
     Probe("logprobs", answers.logprobs, _always),
-    Probe("images", models.images, _always),
-    Probe("tokenizer endpoint", models.tokenizer, generates=_never),
-    Probe("context window", models.context_window, generates=_never),
+    Probe("images", messages.images, _always),
+    Probe("tokenizer endpoint", messages.tokenizer, generates=_never),
+    Probe("context window", messages.context_window, generates=_never),
 )
 
 

@@ -13,8 +13,7 @@ from contextlib import suppress
 from msgspec import structs
 
 from antiphon.core.events.encode import event_to_frame
-from antiphon.core.events.lifecycle import opening_events, terminal_event
-from antiphon.core.events.numbering import Numbering
+from antiphon.core.events.lifecycle import Numbering, opening_events, terminal_event
 from antiphon.core.protocols.responses.protocol import RESPONSES
 from antiphon.errors import NotFound
 from antiphon.gateway.state.record_format import record_to_response

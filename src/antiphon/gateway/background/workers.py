@@ -9,7 +9,7 @@ from antiphon.errors import ApiError, EngineUnavailable, StoreUnavailable
 from antiphon.gateway.background.attempts import Attempt, BackgroundOptions, job_to_arrival, read_request
 from antiphon.gateway.limits.places import Place, PlaceQueue
 from antiphon.gateway.runs.gateway import Gateway
-from antiphon.gateway.runs.in_flight import SHUTTING_DOWN
+from antiphon.gateway.runs.run import SHUTTING_DOWN
 from antiphon.ids import new_id
 from antiphon.logs import log
 from antiphon.store.records import Job

@@ -17,19 +17,16 @@ from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.knowledge.model_names import ModelChoice
 from antiphon.core.protocols.client_protocol import ClientProtocol
 from antiphon.core.protocols.responses.fields import request_to_items
-from antiphon.core.protocols.responses.protocol import RESPONSES
-from antiphon.core.protocols.responses.read import unknown_notices
+from antiphon.core.protocols.responses.protocol import RESPONSES, unknown_notices
 from antiphon.core.recording.recording import Recording
-from antiphon.core.toolbox.tools import Tool
 from antiphon.engines.affinity import affinity_key
 from antiphon.engines.pool import Choice, Pool
 from antiphon.errors import ApiError, EngineUnavailable, InvalidRequest
-from antiphon.gateway.limits.admission import Admission
+from antiphon.gateway.limits.owner_limits import Admission
 from antiphon.gateway.limits.places import Place
 from antiphon.gateway.limits.threads import LARGE_BODY, LARGE_HISTORY, is_large, run_aside
-from antiphon.gateway.runs.in_flight import Running, RunsInFlight
 from antiphon.gateway.runs.observers import Arrival, MakeObserver, ObserverMakers, make_observers, notify
-from antiphon.gateway.runs.run import ResponseRun
+from antiphon.gateway.runs.run import ResponseRun, Running, RunsInFlight
 from antiphon.gateway.runs.steps import Equipment
 from antiphon.gateway.runs.timers import in_time
 from antiphon.gateway.runs.tool_calls import ToolForm, form_of
@@ -42,6 +39,7 @@ from antiphon.sealing import Sealer
 from antiphon.store.protocol import Store
 from antiphon.store.records import Record
 from antiphon.tools.runner import check_tools, container_files, tool_containers
+from antiphon.wire.input_items import Tool
 from antiphon.wire.responses import CreateResponse
 
 # ---- A request as it was read ----------------------------------------------------------------------------------------

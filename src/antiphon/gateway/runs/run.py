@@ -1,4 +1,4 @@
-"""One response as it runs: an exchange, and the I/O around it.
+"""One response as it runs: an exchange, and the I/O around it. And all that run now, and how they end when the gateway does.
 
 The exchange decides; a run opens, pushes, pauses, watches and persists. The engine's bytes are pushed through to the sink in
 one go, without a task that wakes for each of them. It has three parts: the engine's side (`engine_side.py`), the client's
@@ -8,6 +8,7 @@ one go, without a task that wakes for each of them. It has three parts: the engi
 import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -16,12 +17,11 @@ from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.exchange.steps import Ask, Done, Step
 from antiphon.core.protocols.client_protocol import Channel
 from antiphon.engines.upstream import Engine
-from antiphon.errors import ApiError, EngineError, EngineStalled
+from antiphon.errors import ApiError, EngineError, EngineStalled, EngineUnavailable
 from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.limits.places import Place
 from antiphon.gateway.limits.threads import ExchangeCalls
-from antiphon.gateway.runs.body_reader import AnswerChecks, BodyReader
-from antiphon.gateway.runs.engine_side import EngineSide
+from antiphon.gateway.runs.engine_side import AnswerChecks, BodyReader, EngineSide
 from antiphon.gateway.runs.observers import Arrival, Observer, RunObservers
 from antiphon.gateway.runs.outbox import NoSink, Outbox, Sink
 from antiphon.gateway.runs.steps import Equipment, Steps
@@ -306,3 +306,75 @@ def _partial_run(exchange: Exchange, whole: Steps) -> ResponseRun:
         sent_key=engine.sent_key,
         is_part=True,
     )
+
+
+SHUTTING_DOWN = "The gateway is shutting down."
+
+
+class RunsInFlight:
+    def __init__(self) -> None:
+        self._runs: set[ResponseRun] = set()
+        self._closing: set[asyncio.Task[None]] = set()
+        # Made by the one that waits until nothing runs: mostly nobody does.
+        self._idle: asyncio.Event | None = None
+
+    def add(self, run: ResponseRun) -> None:
+        self._runs.add(run)
+        run.recorder.keep_lock()
+
+    def remove(self, run: ResponseRun) -> None:
+        """It has ended: nothing of it is left behind."""
+        self._runs.discard(run)
+        if self._idle is not None and not self._runs:
+            self._idle.set()
+        run.leave_places()
+        if (closing := run.close()) is not None:
+            # In a task of its own: a client that closes right after its last event cancels what is awaited here.
+            task = asyncio.create_task(closing)
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    @property
+    def runs(self) -> list[ResponseRun]:
+        return list(self._runs)
+
+    @property
+    def count(self) -> int:
+        return len(self._runs)
+
+    def is_busy(self, engine: Engine) -> bool:
+        return any(run.engine is engine for run in self._runs)
+
+    async def drain(self, within: float) -> None:
+        """Lets runs finish for so many seconds, and ends the others with a proper terminal event."""
+        if self._runs:
+            if self._idle is None or self._idle.is_set():
+                self._idle = asyncio.Event()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within):
+                    await self._idle.wait()
+        for run in self._runs:
+            # Another gateway may take a background response over.
+            if not run.in_background:
+                run.abort(EngineUnavailable(SHUTTING_DOWN, retry_after=1))
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+
+class Running:
+    """`async with` it while the response runs. A class, because a generator takes four times as long."""
+
+    __slots__ = ("_in_flight", "_run")
+
+    def __init__(self, in_flight: RunsInFlight, run: ResponseRun) -> None:
+        self._in_flight = in_flight
+        self._run = run
+
+    async def __aenter__(self) -> None:
+        self._in_flight.add(self._run)
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            await self._run.recorder.unlock()
+        finally:
+            self._in_flight.remove(self._run)

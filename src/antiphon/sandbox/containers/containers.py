@@ -8,15 +8,14 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from antiphon.core.hosted.containers import MEMORY
+from antiphon.core.hosted.hosted_tool import MEMORY
 from antiphon.errors import InvalidRequest, RateLimited, StoreUnavailable
 from antiphon.logs import log
 from antiphon.sandbox.containers.container import Container, ContainerFile
 from antiphon.sandbox.containers.container_files import ContainerExpired as ContainerExpired
 from antiphon.sandbox.containers.container_files import ContainerFiles, Uploads
 from antiphon.sandbox.containers.container_files import ContainerLimits as ContainerLimits
-from antiphon.sandbox.containers.folder import ContainerFolder, free_name
-from antiphon.sandbox.containers.gateway_folders import make_own_folder, remove_leftovers
+from antiphon.sandbox.containers.folder import ContainerFolder, free_name, make_own_folder, remove_leftovers
 from antiphon.sandbox.containers.kernels import Kernel, Kernels
 from antiphon.sandbox.folder import remove_folder
 from antiphon.sandbox.runs import KernelRun, ShellRun

@@ -13,8 +13,7 @@ from antiphon.core.recording.recording import Recording
 from antiphon.core.toolbox.mcp_servers import SECRETS, body_without_secrets
 from antiphon.errors import ApiError, InvalidRequest
 from antiphon.gateway.runs.observers import Arrival, Observer, Receiver
-from antiphon.server.inspector.rows import Row, RowError
-from antiphon.server.inspector.turns import Turn, Turns
+from antiphon.server.inspector.rows import Row, RowError, Turn, Turns
 from antiphon.server.inspector.viewers import Viewers
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import CreateResponse, OutputMessage, Response

@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from antiphon.server.metrics.series import AnyInstrument, Counter, Histogram
+from antiphon.server.metrics.instruments import AnyInstrument, Counter, Histogram
 from antiphon.server.metrics.state import OF_ENGINES, GatewayState
 
 

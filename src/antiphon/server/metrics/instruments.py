@@ -1,9 +1,99 @@
-"""What is measured while it happens. docs/operating.md has a row for each metric."""
+"""What is measured while it happens. docs/operating.md has a row for each metric.
 
+The counters, gauges and histograms are counted on the event loop only. Those of prometheus_client take a lock and four calls
+for each count, because any thread may count with them. Here a count is one addition to a number. What `exposition.py` shows is
+the same; a thread may read it.
+"""
+
+import inspect
 import re
-from collections.abc import Callable
+import time
+from bisect import bisect_left
+from collections.abc import Awaitable, Callable, Iterable
+from functools import cache
+from typing import Any, Generic, TypeVar, cast
 
-from antiphon.server.metrics.series import AnyInstrument, Counter, Gauge, Histogram
+from antiphon.core.checks.work import CheckOutcome
+from antiphon.gateway.runs.checker import Checker
+from antiphon.store.protocol import Store
+
+
+class Amount:
+    """One series of a counter or a gauge: add to its `value`."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+
+class Distribution:
+    """One series of a histogram."""
+
+    __slots__ = ("_bounds", "counts", "sum")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        # Of each bucket by itself; the last one has no bound.
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self._bounds, value)] += 1
+        self.sum += value
+
+
+S = TypeVar("S", Amount, Distribution)
+
+
+class Instrument(Generic[S]):
+    """One metric: its series, by the values of its labels."""
+
+    def __init__(self, name: str, help: str, label_names: tuple[str, ...]) -> None:
+        self.name = name
+        self.help = help
+        self.label_names = label_names
+        self._series: dict[tuple[str, ...], S] = {}
+        if not label_names:
+            # It is shown before anything is counted.
+            self.labels()
+
+    def _make(self) -> S:
+        raise NotImplementedError
+
+    def labels(self, *values: str) -> S:
+        series = self._series.get(values)
+        if series is None:
+            assert len(values) == len(self.label_names)
+            series = self._series[values] = self._make()
+        return series
+
+    def all_series(self) -> list[tuple[tuple[str, ...], S]]:
+        """A copy: others may be added while a thread reads."""
+        return list(self._series.items())
+
+
+class Counter(Instrument[Amount]):
+    def _make(self) -> Amount:
+        return Amount()
+
+
+class Gauge(Instrument[Amount]):
+    def _make(self) -> Amount:
+        return Amount()
+
+
+class Histogram(Instrument[Distribution]):
+    def __init__(self, name: str, help: str, label_names: tuple[str, ...], bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        super().__init__(name, help, label_names)
+
+    def _make(self) -> Distribution:
+        return Distribution(self.bounds)
+
+
+AnyInstrument = Counter | Gauge | Histogram
+
 
 # ---- values of labels ------------------------------------------------------------------------------------------------
 # Each makes a series of its own, in the gateway and in Prometheus, so their number has a limit.
@@ -139,3 +229,64 @@ class Instruments:
     def all(self) -> list[AnyInstrument]:
         groups = (self, self.times, self.tokens)
         return [each for group in groups for each in vars(group).values() if isinstance(each, AnyInstrument)]
+
+
+T = TypeVar("T")
+# Takes the name of the method, its seconds, and its result or its error.
+Measure = Callable[[str, float, Any], None]
+
+STORE_OPERATIONS = tuple(name for name, _ in inspect.getmembers(Store, inspect.iscoroutinefunction))
+
+
+def measured_store(store: Store, instruments: Instruments) -> Store:
+    seconds = cache(instruments.store.labels)
+
+    def measure(name: str, took: float, result: Any) -> None:
+        seconds(name).observe(took)
+        if isinstance(result, Exception):
+            instruments.store_errors.labels(name).value += 1
+
+    return timed(store, STORE_OPERATIONS, measure)
+
+
+def measured_checker(checker: Checker, instruments: Instruments) -> Checker:
+    def measure(name: str, took: float, result: Any) -> None:
+        instruments.checks.labels().observe(took)
+        if not isinstance(result, CheckOutcome) or result.unfinished:
+            instruments.checks_unfinished.labels().value += 1
+
+    return timed(checker, ("run",), measure)
+
+
+def timed(target: T, methods: Iterable[str], measure: Measure) -> T:
+    """It is used in place of the target."""
+    return cast(T, TimedMethods(target, methods, measure))
+
+
+class TimedMethods:
+    def __init__(self, target: Any, methods: Iterable[str], measure: Measure) -> None:
+        self._target = target
+        for name in methods:
+            setattr(self, name, _timed(target, name, measure))
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """For who asks what it is, it is the target."""
+        return type(self._target)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._target, name)
+
+
+def _timed(target: Any, name: str, measure: Measure) -> Callable[..., Awaitable[Any]]:
+    async def run(*arguments: Any, **named: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            result = await getattr(target, name)(*arguments, **named)
+        except Exception as error:
+            measure(name, time.perf_counter() - began, error)
+            raise
+        measure(name, time.perf_counter() - began, result)
+        return result
+
+    return run

@@ -8,8 +8,7 @@ from antiphon.core.exchange.steps import AskReason, ToolCall
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import ApiError
 from antiphon.gateway.runs.observers import Arrival, Observer
-from antiphon.server.metrics.instruments import NONE, Instruments, ModelValues, owner_to_label
-from antiphon.server.metrics.series import Amount
+from antiphon.server.metrics.instruments import NONE, Amount, Instruments, ModelValues, owner_to_label
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import CreateResponse, Response, Usage
 

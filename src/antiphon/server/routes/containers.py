@@ -1,28 +1,110 @@
-"""Containers: created, listed, retrieved and deleted, and their files."""
+"""Containers: created, listed, retrieved and deleted, and their files. Requests about a container that is in another worker
+process are answered there."""
 
 import mimetypes
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
 
+import aiohttp
 import msgspec
 from aiohttp import web
 
-from antiphon.core.hosted.containers import check_container
+from antiphon.core.hosted.hosted_tool import check_container, containers_in
+from antiphon.core.hosted.rows import HOSTED
 from antiphon.core.stream.file_links import FOLDER
-from antiphon.errors import InvalidRequest, NotFound, quoted
-from antiphon.sandbox.containers.container import Container, ContainerFile
+from antiphon.errors import EngineUnavailable, InvalidRequest, NotFound, quoted
+from antiphon.sandbox.containers.container import Container, ContainerFile, slot_of
 from antiphon.sandbox.containers.container_files import NO_SUCH_FILE, ContainerExpired
 from antiphon.sandbox.containers.containers import MINUTES, Containers
 from antiphon.server.answers import to_json
 from antiphon.server.bodies import Bodies
-from antiphon.server.container_relay import in_its_worker
 from antiphon.server.pages import cut_by_id, query_to_page, to_list
 from antiphon.server.parts import APP
 from antiphon.server.paths import is_form
 from antiphon.server.request_state import OWNER
 from antiphon.server.routes.files import BYTES, GUARDED, SAFE_TYPES, disposition_of
 from antiphon.server.routes.multipart import form_parts
+from antiphon.server.siblings import Sibling
 from antiphon.wire.containers import AddFile, ContainerFileObject, ContainerObject, CreateContainer, Deleted, ExpiresAfter
+from antiphon.wire.responses import CreateResponse
+
+P = ParamSpec("P")
+
+# An id in stored items.
+ID = re.compile(rb'"(cntr_[0-9a-f]+)"')
+# The types of tools that use one.
+USERS = tuple(kind for tool in HOSTED if tool.files is not None for kind in tool.definitions)
+GONE = "The worker process that had this container has just ended. Send the request again."
+
+
+def in_its_worker(
+    handler: Callable[Concatenate[web.Request, P], Awaitable[web.StreamResponse]],
+) -> Callable[Concatenate[web.Request, P], Awaitable[web.StreamResponse]]:
+    """For a route whose path names a container."""
+
+    @wraps(handler)
+    async def answer(request: web.Request, /, *args: P.args, **kwargs: P.kwargs) -> web.StreamResponse:
+        if (sibling := _owner_of(request, request.match_info["id"])) is not None:
+            return await _relayed(request, sibling)
+        return await handler(request, *args, **kwargs)
+
+    return answer
+
+
+async def relayed_response(request: web.Request, read: CreateResponse, body: bytes) -> web.StreamResponse | None:
+    """The answer to a request whose tools use a container of another process. None: it is to be answered here."""
+    app = request.app[APP]
+    # Nobody has checked the tools yet.
+    tools = [tool for tool in read.tools or () if tool.get("type") in USERS]
+    if not tools or app.resources.containers is None or not app.siblings.asked_by(request):
+        return None
+    id = next(filter(None, map(_named_by, tools)), None) or _in_input(read) or await _in_history(request, read)
+    sibling = _owner_of(request, id) if id is not None else None
+    return await _relayed(request, sibling, body) if sibling is not None else None
+
+
+def _owner_of(request: web.Request, id: str) -> Sibling | None:
+    siblings, slot = request.app[APP].siblings, slot_of(id)
+    if not siblings.asked_by(request) or slot is None or slot == siblings.slot:
+        return None
+    return siblings.in_slot(slot)
+
+
+def _named_by(tool: dict[str, Any]) -> str | None:
+    match tool:
+        case {"container": str(id)} | {"environment": {"container_id": str(id)}}:
+            return id
+    return None
+
+
+def _in_input(read: CreateResponse) -> str | None:
+    """The container of the latest call that the client has sent along."""
+    found = containers_in(read.input) if isinstance(read.input, list) else []
+    return found[0] if found else None
+
+
+async def _in_history(request: web.Request, read: CreateResponse) -> str | None:
+    """That of the latest call in the history that the request continues."""
+    store, owner = request.app[APP].gateway.store, request[OWNER]
+    if read.previous_response_id is not None:
+        stored = [link.output for link in await store.chain(owner, read.previous_response_id)]
+    else:
+        id = read.conversation.get("id") if isinstance(read.conversation, dict) else read.conversation
+        items = await store.conversation_items(owner, id) if isinstance(id, str) else None
+        stored = [item.data for item in items or ()]
+    found = [id for data in stored for id in ID.findall(data)]
+    return found[-1].decode() if found else None
+
+
+async def _relayed(request: web.Request, sibling: Sibling, body: bytes | None = None) -> web.StreamResponse:
+    try:
+        return await request.app[APP].siblings.relay(request, sibling, body)
+    except (aiohttp.ClientConnectorError, FileNotFoundError):
+        raise EngineUnavailable(GONE, retry_after=1) from None
+
 
 NO_CONTAINERS = "There are no containers here. {reason}"
 SWITCHED_OFF = "The setting containers.enabled is false."

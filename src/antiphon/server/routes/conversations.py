@@ -13,8 +13,7 @@ from antiphon.gateway.state.record_format import stored_to_items
 from antiphon.server.answers import notice_header, to_json
 from antiphon.server.bodies import Bodies
 from antiphon.server.pages import query_to_page, to_list, to_whole_list
-from antiphon.server.parts import APP
-from antiphon.server.request_keys import owner_seen
+from antiphon.server.parts import APP, owner_seen
 from antiphon.server.request_state import OWNER
 from antiphon.server.routes.views import View, query_to_view
 from antiphon.store.records import Item as StoredItem

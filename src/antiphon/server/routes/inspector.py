@@ -11,21 +11,20 @@ from aiohttp import web
 from msgspec import Meta, Struct
 
 from antiphon.core.events.encode import to_frame
-from antiphon.core.protocols.responses.read import convert_strings
+from antiphon.core.protocols.responses.protocol import convert_strings
 from antiphon.core.recording.file import recording_to_file
 from antiphon.errors import Forbidden, NotFound, Unauthorized
-from antiphon.gateway.limits.view_places import run_in_view_thread
+from antiphon.gateway.limits.threads import run_in_view_thread
 from antiphon.gateway.state.owners import shown_owner
 from antiphon.ids import ADMIN
 from antiphon.server.answers import to_json
 from antiphon.server.every_request import Handler
-from antiphon.server.inspector.files import HEADERS, INDEX, PageFile
+from antiphon.server.inspector.inspector import HEADERS, INDEX, PageFile
 from antiphon.server.inspector.recordings import RecordedRequest, Recordings
 from antiphon.server.inspector.rows import Row
 from antiphon.server.inspector.viewers import Viewer
 from antiphon.server.inspector.views import Opened, to_view
-from antiphon.server.parts import APP
-from antiphon.server.request_keys import owner_of_key
+from antiphon.server.parts import APP, owner_of_key
 from antiphon.server.request_state import OWNER
 from antiphon.server.siblings import added_up, merge_newest, sibling_frames, to_plain
 

@@ -11,8 +11,7 @@ from antiphon.ids import ADMIN
 from antiphon.server.metrics.instruments import Instruments
 from antiphon.server.metrics.merging import merge
 from antiphon.server.metrics.state import GatewayState, engine_states
-from antiphon.server.parts import APP
-from antiphon.server.request_keys import key_of
+from antiphon.server.parts import APP, key_of
 from antiphon.server.siblings import is_from_sibling
 from antiphon.store.records import JobCounts
 

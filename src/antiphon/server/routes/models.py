@@ -14,8 +14,7 @@ from antiphon.core.protocols.client_protocol import JSON
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineError, EngineUnavailable, NotFound, quoted
 from antiphon.server.answers import to_json
-from antiphon.server.parts import APP
-from antiphon.server.request_keys import is_trusted
+from antiphon.server.parts import APP, is_trusted
 
 # One tool output may take a quarter of the context window, and at most this many tokens. A small model reads slowly, and loses
 # its task in a long output.

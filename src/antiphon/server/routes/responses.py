@@ -7,7 +7,7 @@ from functools import partial
 from aiohttp import hdrs, web
 from multidict import istr
 
-from antiphon.core.prompt.compaction import user_messages
+from antiphon.core.prompt.conversation import user_messages
 from antiphon.core.protocols.client_protocol import ClientProtocol
 from antiphon.core.protocols.responses.protocol import RESPONSES
 from antiphon.errors import EngineError
@@ -23,9 +23,9 @@ from antiphon.gateway.state.record_format import record_to_response
 from antiphon.ids import new_id
 from antiphon.server.answers import notice_header, to_answer, to_json
 from antiphon.server.bodies import Bodies
-from antiphon.server.container_relay import relayed_response
 from antiphon.server.parts import APP
 from antiphon.server.request_state import OWNER, STATE, add_to_log
+from antiphon.server.routes.containers import relayed_response
 from antiphon.server.routes.views import ALL_AS_STORED, View
 from antiphon.server.siblings import is_from_sibling
 from antiphon.store.records import Record

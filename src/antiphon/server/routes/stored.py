@@ -6,7 +6,7 @@ from typing import Annotated, TypeVar
 from aiohttp import web
 from msgspec import Meta, Struct
 
-from antiphon.core.protocols.responses.read import convert_strings
+from antiphon.core.protocols.responses.protocol import convert_strings
 from antiphon.errors import InvalidRequest, NotFound, quoted
 from antiphon.gateway.background.followers import ended
 from antiphon.gateway.background.progress import current_response, is_large_record
@@ -14,8 +14,7 @@ from antiphon.gateway.limits.threads import LARGE_BODY, run_aside
 from antiphon.gateway.state.record_format import decode_items
 from antiphon.server.answers import to_json
 from antiphon.server.pages import cut, query_to_page, to_list
-from antiphon.server.parts import APP
-from antiphon.server.request_keys import owner_seen
+from antiphon.server.parts import APP, owner_seen
 from antiphon.server.routes.responses import answer_followed
 from antiphon.server.routes.views import ALL_AS_STORED, View, query_to_view
 from antiphon.store.protocol import Store

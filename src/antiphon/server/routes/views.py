@@ -21,7 +21,7 @@ from aiohttp import web
 
 from antiphon.core.events.encode import event_to_frame
 from antiphon.core.events.stored import frame_to_event, split_frames
-from antiphon.core.hosted.shown_results import item_to_view
+from antiphon.core.hosted.search_results import item_to_view
 from antiphon.core.protocols.responses.fields import SEALED_REASONING, refuse_unknown_includes
 from antiphon.sealing import item_to_sealed
 from antiphon.server.answers import notice_header

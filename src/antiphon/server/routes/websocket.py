@@ -31,9 +31,8 @@ from antiphon.gateway.runs.status import run_summary
 from antiphon.gateway.state.recent_histories import RecentHistories
 from antiphon.logs import log
 from antiphon.server.answers import rate_headers
-from antiphon.server.parts import APP
+from antiphon.server.parts import APP, owner_of_key
 from antiphon.server.readiness import Leave, OpenConnection
-from antiphon.server.request_keys import owner_of_key
 from antiphon.server.request_state import OWNER, STATE
 from antiphon.transport import MessageStream, Socket
 

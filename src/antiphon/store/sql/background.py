@@ -1,6 +1,13 @@
-"""Operations on background responses: the queue, the leases, the events."""
+"""Operations on background responses: the queue, the leases, the events.
 
-from collections.abc import Collection, Sequence
+The events of one append are one row, a MessagePack list, each with its number and its bytes. A long event has a row of its own.
+Its bytes are the end of the row, so that parts of them can be read.
+"""
+
+import struct
+from collections.abc import Collection, Iterator, Sequence
+
+import msgspec
 
 from antiphon.store.operations import LongRead, LongWrite, Operation, Statement, Wake, placeholders
 from antiphon.store.records import (
@@ -18,7 +25,48 @@ from antiphon.store.records import (
     Record,
     fitting,
 )
-from antiphon.store.sql import conversations, event_rows, responses
+from antiphon.store.sql import conversations, responses
+
+# How MessagePack writes bytes: none, and the head of any number.
+_NO_BYTES = b"\xc4\x00"
+_LONG_BYTES = struct.Struct(">BI")
+_LONG = 0xC6
+# The most bytes before those of a long event: two lists, its number, and the head of its bytes.
+LONGEST_HEAD = 2 + 9 + _LONG_BYTES.size
+
+_encode = msgspec.msgpack.Encoder().encode
+decode = msgspec.msgpack.Decoder(list[Event]).decode
+
+
+class LongRow:
+    """The row of a long event, in pieces."""
+
+    def __init__(self, number: int, data: Pieces) -> None:
+        self._head = _number_head(number) + _LONG_BYTES.pack(_LONG, len(data))
+        self._data = data
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._head
+        yield from self._data
+
+    def __len__(self) -> int:
+        return len(self._head) + len(self._data)
+
+
+def encode(events: Sequence[Event | LongEvent]) -> bytes | LongRow:
+    first = events[0]
+    return LongRow(first.number, first.data) if isinstance(first, LongEvent) else _encode(events)
+
+
+def long_event_start(number: int, row: bytes) -> int | None:
+    """Where the bytes of this event begin in its row, of which this is the beginning. None: the row has other events too."""
+    head = _number_head(number)
+    return len(head) + _LONG_BYTES.size if row.startswith(head + bytes([_LONG])) else None
+
+
+def _number_head(number: int) -> bytes:
+    return _encode([(number, b"")]).removesuffix(_NO_BYTES)
+
 
 # The topic of workers that wait for a job to claim.
 JOBS = "jobs"
@@ -112,7 +160,7 @@ def append_events(id: str, worker: str, attempt: int, events: Sequence[Event | L
 
 def _append(id: str, events: Sequence[Event | LongEvent]) -> Operation[None]:
     if events:
-        row = event_rows.encode(events)
+        row = encode(events)
         values = (id, events[-1].number, row)
         if isinstance(row, bytes):
             yield Statement(_APPEND.format(long="$3"), values)
@@ -131,8 +179,8 @@ def event_page(owner: str, id: str, after: int, most_bytes: int, now: float) -> 
         return Progress(status, attempt, [])
     if sizes[0][3] > LONGEST_EVENT:
         row = (id, first, attempt, owner, int(now))
-        heads = yield LongRead("events", "data", _ROW, row, 0, event_rows.LONGEST_HEAD)
-        if heads and (start := event_rows.long_event_start(first, heads[0][0])) is not None:
+        heads = yield LongRead("events", "data", _ROW, row, 0, LONGEST_HEAD)
+        if heads and (start := long_event_start(first, heads[0][0])) is not None:
             return Progress(status, attempt, [], more=True, long=LongEventPlace(first, attempt, sizes[0][3] - start, start))
     number = fitting((row[3] for row in sizes[:PAGE_ROWS]), most_bytes)
     rows = yield Statement(_PAGE, (id, attempt, after, sizes[number - 1][2]))
@@ -146,7 +194,7 @@ def _events_above(after: int, rows: list[bytes]) -> list[Event]:
     events: list[Event] = []
     rows.reverse()
     while rows:
-        events += [event for event in event_rows.decode(rows.pop()) if event.number > after]
+        events += [event for event in decode(rows.pop()) if event.number > after]
     return events
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Sequence
 
-from antiphon.core.hosted.containers import containers_in
+from antiphon.core.hosted.hosted_tool import containers_in
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.stream.file_links import CodeFile
 from antiphon.core.toolbox.tools import ToolResult

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from antiphon.core.exchange.steps import ToolCall
-from antiphon.core.hosted.containers import files_in
+from antiphon.core.hosted.hosted_tool import files_in
 from antiphon.core.hosted.shell import (
     TYPE,
     AutoEnvironment,

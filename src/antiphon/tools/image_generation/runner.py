@@ -13,12 +13,13 @@ from antiphon.core.hosted.image_generation import (
     MADE,
     ImageData,
     ImageGeneration,
+    MadeImage,
+    content_to_image,
     offered_tool,
     passed_options,
     prompt_of,
     takes,
 )
-from antiphon.core.hosted.made_images import MadeImage, content_to_image
 from antiphon.core.toolbox.mcp_servers import McpServer
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.tools.mcp.runner import McpRunner

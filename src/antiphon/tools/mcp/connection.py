@@ -15,10 +15,9 @@ from mcp_types import CallToolResult, Implementation, ListToolsResult, Tool, Too
 from antiphon import __version__
 from antiphon.errors import UNREADABLE
 from antiphon.tools.addresses import AddressPolicy
-from antiphon.tools.mcp.failures import INVALID_ANSWER, McpFailure, not_mcp
+from antiphon.tools.mcp.failures import INVALID_ANSWER, Lost, McpFailure, Report, not_mcp
 from antiphon.tools.mcp.http_transport import make_client
 from antiphon.tools.mcp.large_answers import LARGE_ANSWER, large_text
-from antiphon.tools.mcp.reports import Lost, Report
 from antiphon.tools.mcp.results import ListedTools, first_parts
 from antiphon.tools.mcp.stdio_transport import stdio_transport
 from antiphon.tools.mcp.targets import HttpServer, McpLimits, StdioServer, Target

@@ -12,11 +12,10 @@ import httpx2
 import msgspec
 from yarl import URL
 
-from antiphon.core.hosted.mcp.definitions import OWN_HEADERS
+from antiphon.core.hosted.mcp.tools import OWN_HEADERS
 from antiphon.tools.addresses import AddressPolicy, AddressRefused, guarded_connector, url_complaint
-from antiphon.tools.mcp.failures import INVALID_ANSWER, McpFailure, too_large
+from antiphon.tools.mcp.failures import INVALID_ANSWER, REPORT, Lost, McpFailure, Report, too_large
 from antiphon.tools.mcp.large_answers import SMALL_FORMS
-from antiphon.tools.mcp.reports import REPORT, Lost, Report
 from antiphon.tools.mcp.targets import HttpServer, McpLimits
 
 # Many servers close connections that were unused for 5 seconds. A request on a closed one would fail.

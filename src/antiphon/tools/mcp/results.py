@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from antiphon.core.hosted.mcp.errors import content_to_text
+from antiphon.core.hosted.mcp.forms import content_to_text
 from antiphon.core.protocols.responses.limits import is_deeper
 from antiphon.core.toolbox.mcp_servers import READ_ONLY
 from antiphon.core.toolbox.tools import ToolResult

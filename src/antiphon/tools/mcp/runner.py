@@ -13,7 +13,7 @@ from antiphon.core.hosted.mcp.tools import MCP, McpTools
 from antiphon.core.toolbox.definitions import leave_out
 from antiphon.core.toolbox.mcp_servers import Listing, McpListError, McpServer
 from antiphon.core.toolbox.toolbox import Toolbox
-from antiphon.core.toolbox.tools import Tool, ToolResult
+from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import missing_extra
 from antiphon.logs import log
 from antiphon.tools.addresses import AddressPolicy, url_complaint
@@ -25,6 +25,7 @@ from antiphon.tools.mcp.session import McpSession
 from antiphon.tools.mcp.targets import McpLimits, OperatorServer, Target, requested_target, secrets_of
 from antiphon.tools.runner import ToolContext, ToolRunner
 from antiphon.wire.hosted_items import McpTool
+from antiphon.wire.input_items import Tool
 
 T = TypeVar("T")
 

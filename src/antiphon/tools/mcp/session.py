@@ -10,8 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from antiphon.tools.addresses import AddressPolicy
-from antiphon.tools.mcp.failures import McpFailure, McpNotInstalled, list_too_large, timed_out
-from antiphon.tools.mcp.reports import REPORT, Lost, Report
+from antiphon.tools.mcp.failures import REPORT, Lost, McpFailure, McpNotInstalled, Report, list_too_large, timed_out
 from antiphon.tools.mcp.results import ListedTools
 from antiphon.tools.mcp.targets import HttpServer, McpLimits, Target, secrets_of
 

@@ -16,9 +16,8 @@ from mcp_types import jsonrpc_message_adapter
 
 from antiphon.child_processes.child import lines_of
 from antiphon.tools.mcp import supervisor
-from antiphon.tools.mcp.failures import McpFailure, too_large
+from antiphon.tools.mcp.failures import Lost, McpFailure, too_large
 from antiphon.tools.mcp.large_answers import LARGE_ANSWER, to_small
-from antiphon.tools.mcp.reports import Lost
 from antiphon.tools.mcp.targets import McpLimits, StdioServer
 
 # What a program gets of the gateway's environment. The rest may be secrets, such as the gateway's keys.

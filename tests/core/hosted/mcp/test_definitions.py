@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from support.mcp_tools import CITY, FORECAST, REPORT, WEATHER, FakeServers
 
-from antiphon.core.hosted.mcp.tool_lists import ToolLists
+from antiphon.core.hosted.mcp.tools import ToolLists
 from antiphon.core.prompt.stored_form import items_to_stored_form
 from antiphon.core.toolbox.mcp_servers import Listing, McpServer, body_without_secrets, has_secrets, public_url
 from antiphon.core.toolbox.request_tools import tools_to_box

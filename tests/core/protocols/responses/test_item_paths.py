@@ -1,4 +1,4 @@
-from antiphon.core.protocols.responses.item_paths import item_path, item_paths
+from antiphon.core.protocols.responses.references import item_path, item_paths
 
 
 def test_the_paths_of_all_items_are_those_of_each() -> None:

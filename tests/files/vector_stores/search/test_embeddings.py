@@ -13,9 +13,16 @@ from support.embedding_server import EmbeddingEngine, running_embeddings
 from antiphon.app.retrieval import EmbeddingModels, check_embeddings
 from antiphon.engines.pool import Pool
 from antiphon.engines.upstream import Engine
-from antiphon.files.vector_stores.search.embeddings import BATCH, REQUESTS, Embedder, NotEmbedded, answer_to_vectors, normalized
+from antiphon.files.vector_stores.search.embeddings import (
+    BATCH,
+    REQUESTS,
+    Embedder,
+    NotEmbedded,
+    WordVectors,
+    answer_to_vectors,
+    normalized,
+)
 from antiphon.files.vector_stores.search.vectors import bytes_to_vector, vector_to_bytes
-from antiphon.files.vector_stores.search.word_vectors import WordVectors
 from antiphon.settings.errors import SettingsError
 from antiphon.settings.tables import VectorStoreSettings
 from antiphon.transport import make_session

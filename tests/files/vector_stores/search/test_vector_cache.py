@@ -10,10 +10,9 @@ import pytest
 import pytest_asyncio
 from support.stores import Clock
 
-from antiphon.files.vector_stores.search.approximate_index import ApproximateIndex
 from antiphon.files.vector_stores.search.embeddings import normalized
 from antiphon.files.vector_stores.search.vector_cache import ROW_BYTES, Cached, VectorCache
-from antiphon.files.vector_stores.search.vectors import Floats, VectorTable, vector_to_bytes
+from antiphon.files.vector_stores.search.vectors import ApproximateIndex, Floats, VectorTable, vector_to_bytes
 from antiphon.store import open_store
 from antiphon.store.files import chunks
 from antiphon.store.files.chunks import NewChunk, StoreState, VectorRow

@@ -14,10 +14,9 @@ from msgspec import Struct
 
 from antiphon.errors import InvalidRequest, allowed, counted
 from antiphon.patterns import possessive
-from antiphon.wire.input_items import WITH_TOOLS, Item
+from antiphon.wire.input_items import WITH_TOOLS, Item, Tool
 from antiphon.wire.responses import CreateResponse
 
-Tool = dict[str, Any]
 # A tool, after its place in the request.
 PlacedTool = tuple[str, Tool]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.core.checks.call_schema import SAY_PARAMETERS, TEXT
+from antiphon.core.checks.constraints import SAY_PARAMETERS, TEXT
 from antiphon.core.events.deltas import CallDelta, Delta, TextDelta
 from antiphon.core.stream.text_calls.search import TextCalls
 from antiphon.partial_json import whole_input

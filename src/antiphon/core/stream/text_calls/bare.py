@@ -3,9 +3,8 @@
 from functools import partial
 from typing import NamedTuple
 
-from antiphon.core.stream.text_calls.blocks import Candidate, CandidateFactory, Match
+from antiphon.core.stream.text_calls.blocks import Candidate, CandidateFactory, Match, marked_block
 from antiphon.core.stream.text_calls.bodies import NAME, SPACE, PythonCalls, python_call, reject_other_word
-from antiphon.core.stream.text_calls.markers import marked_block
 from antiphon.core.stream.text_calls.shapes import Call, ToolNames, json_to_calls, marked_arguments, marked_calls
 from antiphon.core.stream.text_calls.source import NotACall, Reading, Source, required, skip_whitespace
 from antiphon.patterns import Pattern

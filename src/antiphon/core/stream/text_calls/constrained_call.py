@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import msgspec
 
-from antiphon.core.checks.call_schema import TEXT
+from antiphon.core.checks.constraints import TEXT
 from antiphon.core.events.deltas import CallDelta, Delta, TextDelta
 from antiphon.core.stream.text_calls.search import CallFinder
 from antiphon.errors import UNREADABLE

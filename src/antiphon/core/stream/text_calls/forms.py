@@ -7,8 +7,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from antiphon.core.stream.text_calls.bodies import Body
-from antiphon.core.stream.text_calls.model_bodies import (
+from antiphon.core.stream.text_calls.bodies import (
     DEEPSEEK_CALL,
     DEEPSEEK_FENCED,
     FUNCTION_TAGS,
@@ -30,6 +29,7 @@ from antiphon.core.stream.text_calls.model_bodies import (
     SOLAR_2_CALL,
     SOLAR_CALL,
     STEP_CALL,
+    Body,
 )
 
 

@@ -10,10 +10,22 @@ from typing import Protocol
 
 from antiphon.core.events.deltas import CallDelta, Delta, TextDelta
 from antiphon.core.stream.text_calls.bare import ACTION, bare_calls
-from antiphon.core.stream.text_calls.blocks import NEED_MORE, NO_MATCH, Block, Candidate, CandidateFactory, Match, Outcome
+from antiphon.core.stream.text_calls.blocks import (
+    ANYWHERE,
+    AT_LINE,
+    LINE_MARKED,
+    MARKED,
+    NEED_MORE,
+    NO_MATCH,
+    Block,
+    Candidate,
+    CandidateFactory,
+    Match,
+    Outcome,
+    beginnings,
+)
 from antiphon.core.stream.text_calls.harmony import HEADER, Harmony
 from antiphon.core.stream.text_calls.markdown import MarkdownState
-from antiphon.core.stream.text_calls.markers import ANYWHERE, AT_LINE, LINE_MARKED, MARKED, beginnings
 from antiphon.core.stream.text_calls.shapes import MAX_BUFFERED, ToolNames
 from antiphon.core.stream.text_calls.source import skip_whitespace
 

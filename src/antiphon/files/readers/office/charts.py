@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from antiphon.files.readers.flow import CELL_BORDER, Flow, Markup, one_line
-from antiphon.files.readers.office.numbers import is_date_format, number_to_text, serial_to_text
+from antiphon.files.readers.office.sheets import is_date_format, number_to_text, serial_to_text
 from antiphon.files.readers.office.zip_parts import ZipParts
 from antiphon.files.readers.source import TextParts, Unreadable
 from antiphon.files.readers.xml_events import Attributes, read_xml

@@ -9,9 +9,19 @@ from collections.abc import AsyncIterator, Collection
 import numpy
 from msgspec import Struct, field
 
-from antiphon.files.vector_stores.search import approximate_index
-from antiphon.files.vector_stores.search.approximate_index import ApproximateIndex, Stopped, rows_beside, rows_of
-from antiphon.files.vector_stores.search.vectors import Floats, Near, Numbers, VectorTable, joined, merged
+from antiphon.files.vector_stores.search import vectors
+from antiphon.files.vector_stores.search.vectors import (
+    ApproximateIndex,
+    Floats,
+    Near,
+    Numbers,
+    Stopped,
+    VectorTable,
+    joined,
+    merged,
+    rows_beside,
+    rows_of,
+)
 from antiphon.logs import log
 from antiphon.store.files import chunks
 from antiphon.store.files.chunks import StoreState, VectorRow
@@ -69,7 +79,7 @@ class VectorCache:
         self._database = database
         self._limit = limit
         self._rows_in_part = rows_in_part
-        self._exact_rows = exact_rows if approximate_index.is_installed() else None
+        self._exact_rows = exact_rows if vectors.is_installed() else None
         # The one that was used last is at the end.
         self._cached: OrderedDict[tuple[str, str], Cached] = OrderedDict()
 
