@@ -371,7 +371,7 @@ def test_there_is_one_name_for_an_item() -> None:
 # What to ask next is decided in the core: these modules are its policy, and nobody else uses them.
 POLICY = (
     *("core/items/enforcement.py", "core/items/item_sequence.py", "core/items/output.py"),
-    *("core/exchange/opening.py", "core/exchange/answering.py", "core/exchange/closing.py", "core/items/answer_reader.py"),
+    *("core/exchange/opening.py", "core/exchange/answering.py", "core/exchange/closing.py", "core/items/answers.py"),
     *("core/exchange/lessons.py", "core/exchange/question.py", "core/exchange/repairs.py", "core/prompt/turns.py"),
 )
 
@@ -394,7 +394,7 @@ def test_one_place_numbers_events() -> None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
         return any(isinstance(target, ast.Attribute) and target.attr == "sequence_number" for target in targets)
 
-    assert {path.name for path in FILES if any(map(numbers, ast.walk(ast.parse(path.read_text()))))} == {"numbering.py"}
+    assert {path.name for path in FILES if any(map(numbers, ast.walk(ast.parse(path.read_text()))))} == {"lifecycle.py"}
 
 
 def test_the_error_the_events_and_the_check_of_a_response_have_one_writer() -> None:

@@ -17,7 +17,7 @@ from antiphon.core.events.encode import SseEncoder
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
-from antiphon.core.protocols.responses.protocol import body_to_request
+from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.wire.responses import CreateResponse
 
 ROOM = 1.05

@@ -30,7 +30,7 @@ from antiphon.core.knowledge.dialect import Dialect as Dialect
 from antiphon.core.knowledge.failures import http_answer_to_error as http_answer_to_error
 from antiphon.core.knowledge.knowledge import EngineKnowledge as EngineKnowledge
 from antiphon.core.knowledge.knowledge import Model as Model
-from antiphon.core.protocols.responses.protocol import body_to_request as body_to_request
+from antiphon.core.protocols.responses.read import body_to_request as body_to_request
 from antiphon.core.stream.chat_stream import chat_to_bytes as chat_to_bytes
 from antiphon.core.stream.file_links import CodeFile as CodeFile
 from antiphon.core.toolbox.mcp_servers import Listing as Listing

@@ -8,7 +8,7 @@ import pytest
 from support.stores import BEGINNING, DAY, Clock, conversation, events, item, items, queued, record
 
 from antiphon.store import Store, open_store
-from antiphon.store.stored_items import item_ids
+from antiphon.store.records import item_ids
 
 
 def encoded(*items: dict[str, Any]) -> bytes:

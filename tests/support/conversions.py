@@ -9,7 +9,7 @@ from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.prompt.convert import ChatInputs, Conversion, request_to_chat
 from antiphon.core.protocols.responses.fields import request_to_items
-from antiphon.core.protocols.responses.protocol import body_to_request
+from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.errors import InvalidRequest
 
 

@@ -11,7 +11,7 @@ from antiphon.core.knowledge.help import Help
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
 from antiphon.core.prompt.convert import ChatInputs, Conversion, request_to_chat
 from antiphon.core.protocols.responses.fields import request_to_items
-from antiphon.core.protocols.responses.protocol import body_to_request
+from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.toolbox.easier_tools.adaptations import ADAPTATIONS
 from antiphon.core.toolbox.easier_tools.commands import REPLACE
 from antiphon.wire.chat import ChatCall

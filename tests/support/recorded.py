@@ -12,7 +12,7 @@ from antiphon.core.exchange.sync_run import ListServer, RunTool, no_servers, no_
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
-from antiphon.core.protocols.responses.protocol import body_to_request
+from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.recording.recording import Recording
 from antiphon.errors import ApiError
 from support.exchanges import ScriptedAnswer, make_environment

@@ -12,7 +12,7 @@ from antiphon.gateway.runs.checker import Checker
 from antiphon.gateway.runs.observers import MakeObserver
 from antiphon.server.metrics.instruments import Instruments, measured_checker, measured_store
 from antiphon.server.metrics.responses import measured_responses
-from antiphon.server.request_counts import Exposed, counting_unrouted
+from antiphon.server.request_state import Exposed, counting_unrouted
 from antiphon.settings.settings import Settings
 from antiphon.store.protocol import Store
 from antiphon.transport import ConnectionOptions

@@ -61,8 +61,8 @@ from antiphon.server.inspector.inspector import GatewayDescription, Inspection, 
 from antiphon.server.inspector.recordings import Recordings
 from antiphon.server.parts import Access, Parts, Resources, Routing
 from antiphon.server.readiness import OpenWork, Readiness
-from antiphon.server.request_counts import Exposed
 from antiphon.server.request_headers import AllowedHosts, CrossOrigin
+from antiphon.server.request_state import Exposed
 from antiphon.server.siblings import Siblings
 from antiphon.settings.keys import earlier_owners, is_loopback, key_owners, metrics_readers, needs_key
 from antiphon.settings.settings import Settings, data_directory

@@ -1,10 +1,11 @@
-"""Several engines as one: a conversation goes to the same engine each time, so that its prefix cache is warm there."""
+"""Several engines as one: a conversation goes to the same engine each time, so that its prefix cache is warm there, and its
+tools keep the form that they had at first."""
 
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -12,11 +13,14 @@ from antiphon import logs
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import ANY_MODEL
 from antiphon.core.knowledge.model_names import ModelChoice, ModelNames
+from antiphon.core.protocols.responses.fields import request_to_items
+from antiphon.engines.affinity import conversation_key
 from antiphon.engines.health import HealthChecks
 from antiphon.engines.load import DEFAULT_PLACEMENT, EngineLoads, PlacementOptions, least_busy, order_of
 from antiphon.engines.replies import REDIRECT_CODE
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineError, EngineUnavailable, NotFound
+from antiphon.wire.responses import CreateResponse
 
 # ---- What names of models mean, as long as the settings and the lists of the engines stay as they are ----------------
 
@@ -284,3 +288,42 @@ class Pool:
             await asyncio.wait({self._reading})
         for engine in self.engines:
             await engine.close()
+
+
+# ---- Whether a conversation is to keep its tools in words, because it began so ---------------------------------------
+
+
+class ToolForm(NamedTuple):
+    # The key of the conversation; None: nobody will ask for it.
+    conversation: str | None = None
+    # The numbers of the engines for which its tools are in words.
+    in_words: tuple[int, ...] = ()
+
+
+# Of nearly every request.
+NO_FORM = ToolForm()
+
+
+def form_of(
+    engines: Sequence[Engine], model: str | None, request: CreateResponse, history: Sequence[Mapping[str, Any]], owner: str
+) -> ToolForm:
+    """`engines`: those that may be asked, for this model, or for the first of each if it is None."""
+    for engine in engines:
+        if engine.knowledge.has_two_forms:
+            break
+    else:
+        return NO_FORM
+    known = [(engine.knowledge, model or engine.knowledge.default_model) for engine in engines]
+    conversation = conversation_key(request, history, owner)
+    if not _is_continued([*history, *request_to_items(request)]):
+        # Another one that began with the same words.
+        for knowledge, name in known:
+            knowledge.forms.forget(name, conversation)
+        return ToolForm(conversation)
+    kept = (at for at, (knowledge, name) in enumerate(known) if knowledge.forms.is_in_words(name, conversation))
+    return ToolForm(conversation, tuple(kept))
+
+
+def _is_continued(items: Sequence[Mapping[str, Any]]) -> bool:
+    """There is something of the model in it."""
+    return any(item.get("role") == "assistant" or item.get("type", "message") != "message" for item in items)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from antiphon.core.knowledge.dialects import BY_NAME, PLAIN
 from antiphon.core.knowledge.failures import headers_to_advice, http_answer_to_error
 from antiphon.core.knowledge.knowledge import EngineKnowledge
-from antiphon.core.stream.engine_protocols import protocol_of
+from antiphon.core.stream.engine_protocols import PROTOCOLS
 from antiphon.engines.affinity import NO_ROUTING, trace_headers
 from antiphon.engines.bodies import read_document, read_refusal
 from antiphon.engines.detection import LARGEST_DESCRIPTION, EngineDocuments
@@ -119,7 +119,7 @@ class EngineRequests:
         raise AssertionError("unreachable")
 
     async def _try_chat(self, chat: ChatRequest, headers: Mapping[str, str]) -> Reply:
-        protocol = protocol_of(self.knowledge.dialect)
+        protocol = PROTOCOLS[self.knowledge.dialect.protocol]
         try:
             sent = {**trace_headers(), **headers}
             answer = await self._chat.post(protocol.to_bytes(chat), sent, keep=self.knowledge.dialect.keeps_connections)
@@ -154,7 +154,7 @@ class EngineRequests:
     def _open_chat_endpoint(self) -> Endpoint:
         options = self._options
         chosen = EndpointOptions(
-            self.root + protocol_of(self.knowledge.dialect).path,
+            self.root + PROTOCOLS[self.knowledge.dialect.protocol].path,
             self._headers,
             options.connect_timeout,
             options.first_byte_timeout,

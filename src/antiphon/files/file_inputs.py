@@ -1,4 +1,5 @@
-"""The texts of stored files, read in processes that can be killed; and what an engine gets of the files that a request names."""
+"""The texts of stored files, read in processes that can be killed; and what an engine gets of the files that a request
+names."""
 
 import base64
 from pathlib import Path

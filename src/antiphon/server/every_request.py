@@ -13,9 +13,8 @@ from multidict import CIMultiDict, istr
 from antiphon.engines.affinity import headers_to_trace, set_trace_headers
 from antiphon.server.answers import answer_failed, rate_headers
 from antiphon.server.parts import APP, Parts, owner_of_key
-from antiphon.server.request_counts import count_request
 from antiphon.server.request_headers import PRIVATE, answer_preflight, check_headers, is_private
-from antiphon.server.request_state import OWNER, SERVER, STATE, RequestState, identify, is_open, log_request
+from antiphon.server.request_state import OWNER, SERVER, STATE, RequestState, count_request, identify, is_open, log_request
 from antiphon.transport import reads_whole
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

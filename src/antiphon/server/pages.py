@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from antiphon.core.protocols.responses.protocol import convert_strings
+from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.store.sql.listings import may_have_been
 from antiphon.wire.input_items import Item

@@ -18,9 +18,8 @@ from antiphon.server.inspector.inspector import Inspection
 from antiphon.server.nearest_route import NearestRoute
 from antiphon.server.paths import ProtocolPaths
 from antiphon.server.readiness import OpenWork
-from antiphon.server.request_counts import Exposed
 from antiphon.server.request_headers import AllowedHosts, CrossOrigin
-from antiphon.server.request_state import OWNER
+from antiphon.server.request_state import OWNER, Exposed
 from antiphon.server.siblings import Siblings
 from antiphon.transport import Transport
 

@@ -4,13 +4,16 @@ import logging
 import re
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
 from antiphon import __version__
 from antiphon.ids import new_id
 from antiphon.logs import log, logger
+from antiphon.server.metrics.instruments import OTHER, Amount, Instruments
+from antiphon.server.paths import canonical_path
+from antiphon.transport import AnswerError
 
 
 class RequestState:
@@ -39,6 +42,8 @@ OWNER = web.RequestKey("owner", str)
 _SANE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 # Health checks come from machines that have no key; who reads the metrics has a key that is for nothing else.
 OPEN_PATHS = frozenset({"/health", "/ready", "/metrics"})
+# Marks a request that another worker process sent here: it is answered by this one alone.
+FROM_SIBLING = "antiphon-from-worker"
 # Of every answer.
 SERVER = f"antiphon/{__version__}"
 # The page of the inspector is the same for everybody: what it shows, it fetches with a key.
@@ -83,3 +88,59 @@ def identify(request: web.BaseRequest, headers: Mapping[str, str]) -> RequestSta
 def is_open(path: str) -> bool:
     """Whether it is served without a key."""
     return path in OPEN_PATHS or path == PAGE or path.startswith(PAGE_FILES)
+
+
+def is_from_sibling(request: web.Request) -> bool:
+    """Only another process of this gateway connects through a Unix socket: the header alone could come from anybody."""
+    if FROM_SIBLING not in request.headers or request.transport is None:
+        return False
+    return not isinstance(request.transport.get_extra_info("sockname"), tuple)
+
+
+# The route of what no route has, and of what is no HTTP.
+UNKNOWN, UNREADABLE = "unknown", "unreadable"
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class Exposed(NamedTuple):
+    instruments: Instruments
+    # The paths that are also served under other prefixes, and counted as one.
+    api: frozenset[str]
+    # By resource, method and status: to look one up by its labels takes longer than to count.
+    counters: dict[tuple[object, str, int], Amount]
+
+
+# ---- requests --------------------------------------------------------------------------------------------------------
+
+
+def count_request(request: web.Request, exposed: Exposed | None, status: int) -> None:
+    """None: nothing is counted."""
+    # What another worker process asks for is counted there.
+    if exposed is None or is_from_sibling(request):
+        return
+    method = request.method if request.method in METHODS else OTHER
+    key = request.match_info.route.resource, method, status
+    counter = exposed.counters.get(key)
+    if counter is None:
+        labels = _route(request, exposed.api), method, str(status)
+        counter = exposed.counters[key] = exposed.instruments.http_requests.labels(*labels)
+    counter.value += 1
+
+
+def counting_unrouted(instruments: Instruments, answer_error: AnswerError) -> AnswerError:
+    """Answers as `answer_error` does."""
+
+    def answer(request: web.BaseRequest, error: BaseException | None) -> web.Response:
+        response = answer_error(request, error)
+        instruments.http_requests.labels(UNREADABLE, OTHER, str(response.status)).value += 1
+        return response
+
+    return answer
+
+
+def _route(request: web.Request, api: frozenset[str]) -> str:
+    resource = request.match_info.route.resource
+    if resource is None:
+        return UNKNOWN
+    path = canonical_path(request)
+    return path if path in api else resource.canonical

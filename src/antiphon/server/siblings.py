@@ -17,10 +17,8 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from antiphon.errors import NotFound
-from antiphon.server.request_state import STATE
+from antiphon.server.request_state import FROM_SIBLING, STATE, is_from_sibling
 
-# Marks a request that another process sent here: it is answered by this one alone.
-FROM_SIBLING = "antiphon-from-worker"
 # Seconds that another process may take to say what it knows.
 DEADLINE = 5.0
 # Headers of one connection, not of the message.
@@ -105,13 +103,6 @@ class Siblings:
         except (aiohttp.ClientError, OSError):
             # It has ended, or is about to.
             return
-
-
-def is_from_sibling(request: web.Request) -> bool:
-    """Only another process of this gateway connects through a Unix socket: the header alone could come from anybody."""
-    if FROM_SIBLING not in request.headers or request.transport is None:
-        return False
-    return not isinstance(request.transport.get_extra_info("sockname"), tuple)
 
 
 @asynccontextmanager

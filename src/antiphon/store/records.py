@@ -1,12 +1,14 @@
 """What is stored: responses, conversations, jobs and events. JSON is stored as bytes, encoded once by the code that made it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import accumulate
-from typing import Literal, NamedTuple, Protocol, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
-from msgspec import Struct, structs
+import msgspec
+from msgspec import Raw, Struct, structs
 
-from antiphon.errors import InvalidRequest
+from antiphon.errors import UNREADABLE, InvalidRequest
 
 # The statuses of a response that has not ended.
 UNFINISHED = frozenset({"queued", "in_progress"})
@@ -239,3 +241,68 @@ ITEMS = 2000
 def searched_rows(sizes: Sequence[int], most_bytes: int) -> int:
     """How many rows, of these sizes, are searched. The first one is, however long it is: the list must go on."""
     return max(1, sum(total <= most_bytes for total in accumulate(sizes)))
+
+
+# Items that only point to something else, or that mean something to one request only. Nothing can refer to them.
+NOT_FOUND_BY_ID = frozenset({"item_reference", "compaction_trigger"})
+_EMPTY = (b"", b"null", b"[]", b'""')
+_NOTHING = Raw(b"")
+
+
+class Head(Struct):
+    """The members that decide whether an item can be referred to. The large ones are not decoded."""
+
+    id: Any = None
+    type: Any = None
+    summary: Raw = _NOTHING
+    content: Raw = _NOTHING
+    encrypted_content: Raw = _NOTHING
+
+    @property
+    def can_be_found(self) -> bool:
+        if not isinstance(self.id, str) or self.type in NOT_FOUND_BY_ID:
+            return False
+        return self.type != "reasoning" or not self.is_empty()
+
+    def is_empty(self) -> bool:
+        return bytes(self.content) in _EMPTY and bytes(self.summary) in _EMPTY and bytes(self.encrypted_content) in _EMPTY
+
+
+_to_heads = msgspec.json.Decoder(list[Head]).decode
+_to_head = msgspec.json.Decoder(Head).decode
+_to_raw_items = msgspec.json.Decoder(list[Raw]).decode
+
+
+def item_ids(*lists: bytes) -> list[str]:
+    """The ids by which the items of these JSON lists can be found, each once. A list that cannot be read has none."""
+    ids: dict[str, None] = {}
+    for each in lists:
+        try:
+            heads = _to_heads(each)
+        except UNREADABLE:
+            continue
+        for head in heads:
+            # As `can_be_found`, without a call for each of hundreds of items.
+            is_found = isinstance(head.id, str) and head.type not in NOT_FOUND_BY_ID
+            if is_found and (head.type != "reasoning" or not head.is_empty()):
+                ids[head.id] = None
+    return list(ids)
+
+
+def items_with_ids(ids: Collection[str], *lists: bytes) -> dict[str, bytes]:
+    """The items of these JSON lists that have one of these ids. Of several with the same id, the last one."""
+    found: dict[str, bytes] = {}
+    for each in lists:
+        with suppress(*UNREADABLE):
+            found |= {id: bytes(item) for item in _to_raw_items(each) if (id := id_of(item)) in ids and id is not None}
+    return found
+
+
+def id_of(item: bytes | Raw) -> str | None:
+    """The id by which this item can be found. None: it cannot."""
+    with suppress(*UNREADABLE):
+        head = _to_head(item)
+        if head.can_be_found:
+            id: str = head.id
+            return id
+    return None

@@ -14,7 +14,7 @@ from antiphon.core.exchange.steps import Ask, Count, Estimate
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.failures import failure_to_error
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
-from antiphon.core.protocols.responses.protocol import body_to_request
+from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.errors import Cancelled, EngineFailure, EngineUnavailable, InvalidRequest
 from antiphon.sealing import NO_SEALER, Sealer
 from antiphon.wire.responses import CreateResponse, InputTokensDetails, OutputTokensDetails, Usage

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import fields, replace
 
-from antiphon.core.exchange.lessons import LESSONS, MOST_LESSONS, Learned, Lesson, lesson_of
+from antiphon.core.exchange.lessons import LESSONS, Learned, Lesson, lesson_of
+from antiphon.core.exchange.question import MOST_LESSONS
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import KNOWN, LLAMACPP, PLAIN, VLLM
 from antiphon.errors import ApiError, EngineFailure, EngineUnavailable, InvalidRequest

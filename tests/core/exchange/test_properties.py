@@ -27,7 +27,7 @@ from antiphon.core.prompt.item_types import ITEM_TYPES
 from antiphon.core.prompt.stored_form import check_items, items_to_stored_form
 from antiphon.core.prompt.template_rules import apply_template_rules
 from antiphon.core.protocols.responses.fields import request_to_items
-from antiphon.core.protocols.responses.protocol import body_to_request
+from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.toolbox.definitions import DEFINITIONS
 from antiphon.errors import InvalidRequest
 from antiphon.sealing import Sealer

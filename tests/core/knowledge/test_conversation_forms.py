@@ -12,7 +12,7 @@ from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.exchange.steps import Ask, AwaitProbe
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import ConversationForms, EngineKnowledge
-from antiphon.core.protocols.responses.protocol import body_to_request
+from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.toolbox.tools import ToolResult
 
 

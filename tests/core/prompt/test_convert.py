@@ -14,7 +14,7 @@ from antiphon.core.knowledge.dialects import LLAMACPP, LMDEPLOY, OLLAMA, PLAIN, 
 from antiphon.core.prompt.chat_request import UNSEEN_IMAGES
 from antiphon.core.prompt.convert import ChatInputs, request_to_chat
 from antiphon.core.protocols.responses.fields import FIELDS, request_to_items
-from antiphon.core.protocols.responses.protocol import body_to_request
+from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.wire.responses import CreateResponse
 
 F = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}

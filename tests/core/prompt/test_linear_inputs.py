@@ -18,7 +18,7 @@ from antiphon.core.exchange.steps import Check
 from antiphon.core.knowledge.dialects import BY_NAME, PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.protocols.responses.limits import RequestLimits
-from antiphon.core.protocols.responses.protocol import body_to_request
+from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.sealing import Sealer
 
 Item = dict[str, Any]

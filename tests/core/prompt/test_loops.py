@@ -24,7 +24,7 @@ from antiphon.core.prompt.convert import ChatInputs, Conversion, request_to_chat
 from antiphon.core.prompt.loops import Result, find_loops, offer_without, result_of
 from antiphon.core.prompt.turns import AssistantTurn, Call, UserTurn
 from antiphon.core.protocols.responses.fields import request_to_items
-from antiphon.core.protocols.responses.protocol import body_to_request
+from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.toolbox.choice import Offer
 from antiphon.wire.chat import ChatFunction, ChatTool
 

@@ -15,7 +15,7 @@ from antiphon.core.events.deltas import CallDelta, Finished
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.prompt.convert import ChatInputs, Conversion, request_to_chat
 from antiphon.core.protocols.responses.fields import request_to_items
-from antiphon.core.protocols.responses.protocol import body_to_request
+from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.toolbox.request_tools import tools_to_box
 from antiphon.core.toolbox.tools import ToolIdentity, engine_name
 from antiphon.errors import InvalidRequest

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from antiphon.core.checks.constraints import constraint_ignored, not_constrained
 from antiphon.core.exchange.question import Question
-from antiphon.core.items.answer_reader import Answers
+from antiphon.core.items.answers import Answers
 from antiphon.core.items.calls import CallState
 from antiphon.core.items.messages import MessageState
 from antiphon.core.prompt.turns import NO_OUTPUT

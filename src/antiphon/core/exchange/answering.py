@@ -7,7 +7,7 @@ from antiphon.core.exchange.response_object import Next, OpenResponse, Phase
 from antiphon.core.exchange.steps import Ask, AskReason, Check
 from antiphon.core.items.enforcement import Rejection
 from antiphon.core.stream.chat_chunks import COMPLETED
-from antiphon.core.stream.engine_protocols import protocol_of
+from antiphon.core.stream.engine_protocols import PROTOCOLS
 from antiphon.core.stream.reasoning_tags import thought_start
 from antiphon.core.toolbox.requirements import wants_json
 from antiphon.errors import ApiError, ContextLengthExceeded, EngineDisagrees, EngineError, EngineUnavailable, RateLimited
@@ -30,7 +30,7 @@ class Answering(Phase):
         may_cite = request.text is None or not wants_json(request)
         opened.answers.enforcement.begin_answer(conversion.requirements)
         opened.answers.reader.begin(
-            start, conversion.finder(), opened.sources if may_cite else None, protocol_of(conversion.dialect)
+            start, conversion.finder(), opened.sources if may_cite else None, PROTOCOLS[conversion.dialect.protocol]
         )
         self.step = Ask(conversion.chat, opened.question.engine.number, self.reason)
         return self.step

@@ -1,22 +1,18 @@
-"""What an engine's failure teaches about it, so that the same request can be sent in a form that it accepts: one table. And
-the engine that a request is sent to, with what it has taught.
+"""What an engine's failure teaches about it, so that the same request can be sent in a form that it accepts: one table.
 
 A lesson matches the engine's own words or the kind of its failure, never a message of ours.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from msgspec import UNSET, Struct, structs
+from msgspec import UNSET, Struct
 
-from antiphon.core.checks.constraints import is_constrained, strict_facts
+from antiphon.core.checks.constraints import is_constrained
 from antiphon.core.knowledge.dialect import Dialect, without_effort
 from antiphon.core.knowledge.failures import PARSE_ERROR, UNPARSED
-from antiphon.core.knowledge.knowledge import UNTIL_PROBED, EngineKnowledge
 from antiphon.core.knowledge.template_demands import DEMANDS
-from antiphon.core.prompt.convert import Conversion
 from antiphon.errors import ApiError, EngineFailure, EngineUnavailable
 from antiphon.wire.chat import ChatRequest
 
@@ -164,73 +160,3 @@ def lesson_of(error: ApiError, chat: ChatRequest, dialect: Dialect) -> Learned |
             if any(getattr(dialect, name) != value for name, value in facts.items()):
                 return Learned(facts, lesson.lasting, lesson.repeats)
     return None
-
-
-# ---- the engine that learns them ---------------------------------------------------------------------------------------
-
-# Each teaches something new. An engine that finds something to refuse in every form is not asked without end.
-MOST_LESSONS = 12
-# At first, and mostly to the end.
-NO_FACTS: Mapping[str, Any] = MappingProxyType({})
-
-
-class ChosenEngine(Struct):
-    """The engine that is asked, of those that may be; and what failures have taught about it, for this request alone."""
-
-    engines: Sequence[EngineKnowledge]
-    number: int
-    # What is known of it.
-    knowledge: EngineKnowledge
-    # The numbers of the engines that get tools in words, because the conversation began so.
-    in_words: frozenset[int]
-    _facts: Mapping[str, Any] = NO_FACTS
-    _lessons: int = 0
-    # Those of the facts that count for other requests, once a few in a row have learned the same.
-    repeating: Mapping[str, Any] = NO_FACTS
-
-    @property
-    def has_next(self) -> bool:
-        return self.number + 1 < len(self.engines)
-
-    def use_next(self) -> None:
-        self.number += 1
-        self.knowledge = self.engines[self.number]
-        self._facts = self.repeating = NO_FACTS
-        self._lessons = 0
-
-    def dialect(self, known: Dialect, *, strict: bool) -> Dialect:
-        """As it counts for this request. `strict`: the model answers without thinking, under constraints that leave no room
-        for a thought."""
-        dialect = structs.replace(known, **UNTIL_PROBED) if self.number in self.in_words else known
-        if strict or self._facts:
-            dialect = structs.replace(dialect, **{**(strict_facts(dialect) if strict else {}), **self._facts})
-        return dialect
-
-    def probed(self, knowledge: EngineKnowledge, model: str) -> None:
-        """If it is still not known, tools stay in words to the end: each prompt has to begin as the one before it."""
-        self.knowledge = knowledge
-        self.engines = [knowledge if at == self.number else known for at, known in enumerate(self.engines)]
-        if knowledge.assumes(model):
-            self.in_words |= {self.number}
-
-    def learn_from(self, error: ApiError, conversion: Conversion, report: Callable[..., None]) -> bool:
-        """False: the error teaches nothing about the engine."""
-        chat, model = conversion.chat, conversion.chat.model
-        learned = lesson_of(error, chat, conversion.dialect) if self._lessons < MOST_LESSONS else None
-        if learned is None:
-            return False
-        self._lessons += 1
-        report("learned", engine=self.knowledge.name, model=model, facts=dict(learned.facts), lasting=learned.lasting)
-        self._learn(learned, model)
-        return True
-
-    def _learn(self, learned: Learned, model: str) -> None:
-        facts = dict(learned.facts)
-        if learned.lasting:
-            self.knowledge.learn(model, facts)
-        if learned.repeats:
-            self.repeating = {**self.repeating, **facts}
-        elif not learned.lasting:
-            # What was learned before it has not helped.
-            self.repeating = NO_FACTS
-        self._facts = {**self._facts, **facts}

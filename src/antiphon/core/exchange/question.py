@@ -1,19 +1,21 @@
 """The question of an exchange: which engine is asked, and the request in its dialect, as it is by now."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
+from antiphon.core.checks.constraints import strict_facts
 from antiphon.core.exchange.environment import Environment
 from antiphon.core.exchange.input_work import InputWork, Work
-from antiphon.core.exchange.lessons import ChosenEngine
+from antiphon.core.exchange.lessons import Learned, lesson_of
 from antiphon.core.exchange.repairs import rejection_to_conversion
 from antiphon.core.hosted.mcp.approvals import check_servers, items_to_approvals
 from antiphon.core.hosted.mcp.tools import ToolLists
 from antiphon.core.items.enforcement import Rejection
 from antiphon.core.knowledge.dialect import Dialect
-from antiphon.core.knowledge.knowledge import EngineKnowledge
+from antiphon.core.knowledge.knowledge import UNTIL_PROBED, EngineKnowledge
 from antiphon.core.prompt.conversation import Conversation
 from antiphon.core.prompt.convert import NO_PROGRESS, ChatInputs, Conversion, ToolInputs, request_to_chat
 from antiphon.core.prompt.documents import Documents
@@ -38,6 +40,74 @@ def _is_call(item: Item) -> bool:
     return str(item.get("type")).endswith(("_call", "_call_output"))
 
 
+# Each teaches something new. An engine that finds something to refuse in every form is not asked without end.
+MOST_LESSONS = 12
+# At first, and mostly to the end.
+NO_FACTS: Mapping[str, Any] = MappingProxyType({})
+
+
+class ChosenEngine(Struct):
+    """The engine that is asked, of those that may be; and what failures have taught about it, for this request alone."""
+
+    engines: Sequence[EngineKnowledge]
+    number: int
+    # What is known of it.
+    knowledge: EngineKnowledge
+    # The numbers of the engines that get tools in words, because the conversation began so.
+    in_words: frozenset[int]
+    _facts: Mapping[str, Any] = NO_FACTS
+    _lessons: int = 0
+    # Those of the facts that count for other requests, once a few in a row have learned the same.
+    repeating: Mapping[str, Any] = NO_FACTS
+
+    @property
+    def has_next(self) -> bool:
+        return self.number + 1 < len(self.engines)
+
+    def use_next(self) -> None:
+        self.number += 1
+        self.knowledge = self.engines[self.number]
+        self._facts = self.repeating = NO_FACTS
+        self._lessons = 0
+
+    def dialect(self, known: Dialect, *, strict: bool) -> Dialect:
+        """As it counts for this request. `strict`: the model answers without thinking, under constraints that leave no room
+        for a thought."""
+        dialect = structs.replace(known, **UNTIL_PROBED) if self.number in self.in_words else known
+        if strict or self._facts:
+            dialect = structs.replace(dialect, **{**(strict_facts(dialect) if strict else {}), **self._facts})
+        return dialect
+
+    def probed(self, knowledge: EngineKnowledge, model: str) -> None:
+        """If it is still not known, tools stay in words to the end: each prompt has to begin as the one before it."""
+        self.knowledge = knowledge
+        self.engines = [knowledge if at == self.number else known for at, known in enumerate(self.engines)]
+        if knowledge.assumes(model):
+            self.in_words |= {self.number}
+
+    def learn_from(self, error: ApiError, conversion: Conversion, report: Callable[..., None]) -> bool:
+        """False: the error teaches nothing about the engine."""
+        chat, model = conversion.chat, conversion.chat.model
+        learned = lesson_of(error, chat, conversion.dialect) if self._lessons < MOST_LESSONS else None
+        if learned is None:
+            return False
+        self._lessons += 1
+        report("learned", engine=self.knowledge.name, model=model, facts=dict(learned.facts), lasting=learned.lasting)
+        self._learn(learned, model)
+        return True
+
+    def _learn(self, learned: Learned, model: str) -> None:
+        facts = dict(learned.facts)
+        if learned.lasting:
+            self.knowledge.learn(model, facts)
+        if learned.repeats:
+            self.repeating = {**self.repeating, **facts}
+        elif not learned.lasting:
+            # What was learned before it has not helped.
+            self.repeating = NO_FACTS
+        self._facts = {**self._facts, **facts}
+
+
 class Question:
     """Every change converts the request anew: the conversion depends on the request and on what is known, and nothing else."""
 
@@ -60,7 +130,8 @@ class Question:
         self.input_work = InputWork(environment)
         # What is known of the tools of MCP servers, and the calls that the client has approved. A summary needs none of them.
         self._lists = ToolLists(conversation.items)
-        self.approvals = [] if compact else items_to_approvals(conversation.items, conversation.stored, CONTINUE_ANSWERS)
+        has_none = compact or conversation.has_only_messages
+        self.approvals = [] if has_none else items_to_approvals(conversation.items, conversation.stored, CONTINUE_ANSWERS)
         self._tools = ToolInputs(
             environment.tool_definitions, environment.hosted_kinds, attached, self._lists, environment.toolboxes
         )

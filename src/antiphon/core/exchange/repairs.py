@@ -5,8 +5,13 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET, structs
 
-from antiphon.core.checks.call_schema import functions_to_response_format, say_function
-from antiphon.core.checks.constraints import constrain, constrains, schema_to_response_format
+from antiphon.core.checks.constraints import (
+    constrain,
+    constrains,
+    functions_to_response_format,
+    say_function,
+    schema_to_response_format,
+)
 from antiphon.core.items.enforcement import Rejection
 from antiphon.core.prompt.convert import Conversion
 from antiphon.core.stream.repeated_prompts import WithoutRepeatedPrompts

@@ -1,4 +1,5 @@
-"""The response object at the start of a response, all that belongs to it while it is being made, and the notices that it shows."""
+"""The response object at the start of a response, all that belongs to it while it is being made, and the notices that it
+shows."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from antiphon.core.exchange.steps import AskReason, Step
 from antiphon.core.exchange.tool_runs import ToolRuns
 from antiphon.core.hosted.mcp.approvals import Approval
 from antiphon.core.hosted.search_results import files_shown
-from antiphon.core.items.answer_reader import Answers
+from antiphon.core.items.answers import Answers
 from antiphon.core.items.calls import LeftOutCalls
 from antiphon.core.knowledge.help import ENGINE_DEFAULT, Sampling, is_capped, with_sampling
 from antiphon.core.protocols.responses.fields import SEALED_REASONING, conversation_of, wants_summary
@@ -265,7 +266,8 @@ def open_response(
     )
     style = request_to_style(request, question, environment, containers)
     answers = Answers(new_id=environment.new_id, style=style, forms=environment.forms, may_ask_again=may_ask_again)
-    sources = Sources(files_shown(question.conversation.items))
+    conversation = question.conversation
+    sources = Sources(() if conversation.has_only_messages else files_shown(conversation.items))
     if files:
         for container, known in files.items():
             sources.add_files(container, known)

@@ -15,7 +15,7 @@ from antiphon.core.hosted.hosted_tool import ContainerFiles, HostedDefinition, H
 from antiphon.core.hosted.search_results import CALL_FAILED, shown_result
 from antiphon.core.items.call_forms import FunctionForm
 from antiphon.core.items.item_type import Draft, ItemType, ReadMembers, note_to_chat
-from antiphon.core.protocols.responses.protocol import convert
+from antiphon.core.protocols.responses.read import convert
 from antiphon.core.stream.file_links import LINK, CodeFile
 from antiphon.core.toolbox.built_in import TEXT, parameters
 from antiphon.core.toolbox.definitions import leave_out

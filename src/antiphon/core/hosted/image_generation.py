@@ -15,7 +15,7 @@ from antiphon.core.hosted.hosted_tool import HostedDefinition, HostedTool, Recor
 from antiphon.core.hosted.search_results import CALL_FAILED
 from antiphon.core.items.call_forms import SilentForm
 from antiphon.core.items.item_type import Draft, ItemType, note_to_chat
-from antiphon.core.protocols.responses.protocol import convert
+from antiphon.core.protocols.responses.read import convert
 from antiphon.core.toolbox.built_in import TEXT, parameters
 from antiphon.core.toolbox.definitions import leave_out
 from antiphon.core.toolbox.toolbox import Toolbox

@@ -13,7 +13,7 @@ from antiphon.core.hosted.code_interpreter import KIND as CODE_INTERPRETER
 from antiphon.core.hosted.hosted_tool import ContainerFiles, HostedDefinition, HostedTool, check_container, data_of
 from antiphon.core.items.call_forms import FunctionForm, ShellForm
 from antiphon.core.items.item_type import ItemType, call_as_function, complete, output_as_result
-from antiphon.core.protocols.responses.protocol import convert
+from antiphon.core.protocols.responses.read import convert
 from antiphon.core.stream.file_links import LINK, CodeFile
 from antiphon.core.toolbox import built_in
 from antiphon.core.toolbox.built_in import ordered_outputs, shell_action

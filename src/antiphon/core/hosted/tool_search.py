@@ -10,7 +10,7 @@ from antiphon.core.events.plain_deltas import FastPath
 from antiphon.core.hosted.hosted_tool import HostedTool
 from antiphon.core.items.call_forms import ToolSearchForm
 from antiphon.core.items.item_type import Draft, ItemType, call_as_function, keep_tools, output_as_result
-from antiphon.core.protocols.responses.protocol import convert
+from antiphon.core.protocols.responses.read import convert
 from antiphon.core.toolbox.requirements import Check
 from antiphon.core.toolbox.tools import CLIENT_SEARCH, SERVER_SEARCH
 from antiphon.partial_json import arguments_to_text

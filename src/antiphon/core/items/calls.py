@@ -280,10 +280,8 @@ class LeftOutCalls(Struct):
     unchecked: Sequence[str] = ()
     # How many calls followed one that was rejected.
     after_rejected: int = 0
-
-    @property
-    def any(self) -> bool:
-        return bool(self._dropped or self.not_run or self.looping or self.after_rejected or self.unchecked)
+    # Whether there is anything to report.
+    any: bool = False
 
     @property
     def dropped(self) -> int:
@@ -292,19 +290,24 @@ class LeftOutCalls(Struct):
 
     def add_dropped(self, call: CallState, limit: str) -> None:
         """Its pieces are still collected, so that they do not end up in another call."""
+        self.any = True
         self._dropped.append(call)
         self.limit = limit
 
     def add_not_run(self, call: CallState, why: str) -> None:
+        self.any = True
         self.not_run[call.name[:LONGEST_NAME], why] = None
 
     def add_after_rejected(self) -> None:
+        self.any = True
         self.after_rejected += 1
 
     def add_looping(self, call: CallState) -> None:
+        self.any = True
         self.looping = _with(self.looping, call.name)
 
     def add_unchecked(self, call: CallState) -> None:
+        self.any = True
         self.unchecked = _with(self.unchecked, call.name)
 
 

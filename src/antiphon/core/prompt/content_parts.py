@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from antiphon.core.checks.work import CheckOutcome, DocumentWork, StoredFileWork
 from antiphon.core.prompt.documents import ReadDocument, plain_text
-from antiphon.core.protocols.responses.protocol import convert
+from antiphon.core.protocols.responses.read import convert
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.chat import Part
 from antiphon.wire.input_items import InputAudio, InputFile, InputImage

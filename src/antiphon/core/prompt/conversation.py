@@ -233,7 +233,7 @@ def _items_of_request(request: CreateResponse, history: Sequence[Item], *, compa
 
 
 class Conversation:
-    __slots__ = ("_open_sealed", "dropped", "items", "stored", "window")
+    __slots__ = ("_open_sealed", "dropped", "has_only_messages", "items", "stored", "window")
 
     def __init__(
         self,
@@ -245,6 +245,8 @@ class Conversation:
     ) -> None:
         self._open_sealed = open_sealed
         self.items = [*history, *_items_of_request(request, history, compact=compact)]
+        # There are no calls and no results among them, and nothing that belongs to these.
+        self.has_only_messages = all(item.get("type", "message") == "message" for item in self.items)
         # How many of the items were stored before this request. They come first.
         self.stored = len(history)
         self.window = items_to_window(self.items, open_sealed, earlier=self.stored, sent=self.stored)

@@ -34,7 +34,7 @@ from antiphon.core.items.item_type import (
 from antiphon.core.prompt.content_parts import content_to_parts, parts_to_text
 from antiphon.core.prompt.documents import Documents
 from antiphon.core.prompt.draft import ChatDraft
-from antiphon.core.protocols.responses.protocol import convert
+from antiphon.core.protocols.responses.read import convert
 from antiphon.core.protocols.responses.references import (
     STAND_INS,
     is_beside,

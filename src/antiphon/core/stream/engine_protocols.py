@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.failures import http_answer_to_failure
 from antiphon.core.stream.answer_stream import AnswerStream
 from antiphon.core.stream.chat_stream import ChatStream, chat_to_bytes
@@ -27,9 +26,5 @@ class EngineProtocol(Struct, frozen=True):
 
 CHAT_COMPLETIONS = EngineProtocol("/v1/chat/completions", chat_to_bytes, ChatStream, http_answer_to_failure)
 
-# By the name that a dialect has for it.
+# By `Dialect.protocol`.
 PROTOCOLS: Mapping[str, EngineProtocol] = {"chat_completions": CHAT_COMPLETIONS}
-
-
-def protocol_of(dialect: Dialect) -> EngineProtocol:
-    return PROTOCOLS[dialect.protocol]

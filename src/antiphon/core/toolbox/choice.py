@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType, structs
 from antiphon.core.checks.constraints import constrains, say_function
 from antiphon.core.checks.schema_support import is_enforced
 from antiphon.core.knowledge.dialect import Dialect
-from antiphon.core.protocols.responses.protocol import convert
+from antiphon.core.protocols.responses.read import convert
 from antiphon.core.toolbox.deferred import DeferredTool
 from antiphon.core.toolbox.definitions import DEFINITIONS, INNER, Define
 from antiphon.core.toolbox.response_tools import flat

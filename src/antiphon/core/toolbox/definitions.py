@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from antiphon.core.checks.work import Grammar
-from antiphon.core.protocols.responses.protocol import convert
+from antiphon.core.protocols.responses.read import convert
 from antiphon.core.protocols.responses.references import is_stored
 from antiphon.core.toolbox import built_in as built_in_tools
 from antiphon.core.toolbox.deferred import is_deferred

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from antiphon.core.events.lifecycle import failed_response_events
 from antiphon.core.protocols.responses.limits import NO_LIMITS
-from antiphon.core.protocols.responses.protocol import body_to_request
+from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.errors import (
     UNREADABLE,
     ApiError,

@@ -17,10 +17,11 @@ from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.knowledge.model_names import ModelChoice
 from antiphon.core.protocols.client_protocol import ClientProtocol
 from antiphon.core.protocols.responses.fields import request_to_items
-from antiphon.core.protocols.responses.protocol import RESPONSES, unknown_notices
+from antiphon.core.protocols.responses.protocol import RESPONSES
+from antiphon.core.protocols.responses.read import unknown_notices
 from antiphon.core.recording.recording import Recording
 from antiphon.engines.affinity import affinity_key
-from antiphon.engines.pool import Choice, Pool
+from antiphon.engines.pool import Choice, Pool, ToolForm, form_of
 from antiphon.errors import ApiError, EngineUnavailable, InvalidRequest
 from antiphon.gateway.limits.owner_limits import Admission
 from antiphon.gateway.limits.places import Place
@@ -29,7 +30,6 @@ from antiphon.gateway.runs.observers import Arrival, MakeObserver, ObserverMaker
 from antiphon.gateway.runs.run import ResponseRun, Running, RunsInFlight
 from antiphon.gateway.runs.steps import Equipment
 from antiphon.gateway.runs.timers import in_time
-from antiphon.gateway.runs.tool_calls import ToolForm, form_of
 from antiphon.gateway.state.owners import OwnerEnvironments, Owners
 from antiphon.gateway.state.recent_histories import RecentHistories
 from antiphon.gateway.state.recorder import ResponseRecorder

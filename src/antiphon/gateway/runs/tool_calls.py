@@ -3,22 +3,17 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
 
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.hosted.mcp.tools import MCP
-from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.toolbox.mcp_servers import Listing, McpListError, McpServer
 from antiphon.core.toolbox.tools import ToolResult
-from antiphon.engines.affinity import conversation_key
-from antiphon.engines.upstream import Engine
 from antiphon.errors import counted
 from antiphon.gateway.runs.observers import RunObservers
 from antiphon.gateway.state.recorder import NoRecorder, ResponseRecorder
 from antiphon.logs import log
 from antiphon.partial_json import canonical_arguments, object_arguments
 from antiphon.tools.runner import ToolContext, ToolRunner
-from antiphon.wire.responses import CreateResponse
 
 # ---- Calls that an earlier attempt at the same response had begun, and that must not be made a second time unnoticed ----
 # A gateway that dies leaves a background response that another one begins again. Calls whose tool has an effect of its own
@@ -150,45 +145,6 @@ class ToolCalls:
 def _is_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-# ---- Whether a conversation is to keep its tools in words, because it began so ---------------------------------------
-
-
-class ToolForm(NamedTuple):
-    # The key of the conversation; None: nobody will ask for it.
-    conversation: str | None = None
-    # The numbers of the engines for which its tools are in words.
-    in_words: tuple[int, ...] = ()
-
-
-# Of nearly every request.
-NO_FORM = ToolForm()
-
-
-def form_of(
-    engines: Sequence[Engine], model: str | None, request: CreateResponse, history: Sequence[Mapping[str, Any]], owner: str
-) -> ToolForm:
-    """`engines`: those that may be asked, for this model, or for the first of each if it is None."""
-    for engine in engines:
-        if engine.knowledge.has_two_forms:
-            break
-    else:
-        return NO_FORM
-    known = [(engine.knowledge, model or engine.knowledge.default_model) for engine in engines]
-    conversation = conversation_key(request, history, owner)
-    if not _is_continued([*history, *request_to_items(request)]):
-        # Another one that began with the same words.
-        for knowledge, name in known:
-            knowledge.forms.forget(name, conversation)
-        return ToolForm(conversation)
-    kept = (at for at, (knowledge, name) in enumerate(known) if knowledge.forms.is_in_words(name, conversation))
-    return ToolForm(conversation, tuple(kept))
-
-
-def _is_continued(items: Sequence[Mapping[str, Any]]) -> bool:
-    """There is something of the model in it."""
-    return any(item.get("role") == "assistant" or item.get("type", "message") != "message" for item in items)
 
 
 # ---- Lists of the tools of MCP servers -------------------------------------------------------------------------------

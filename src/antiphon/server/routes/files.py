@@ -8,7 +8,7 @@ from urllib.parse import quote
 from aiohttp import web
 from msgspec import Meta, Struct
 
-from antiphon.core.protocols.responses.protocol import convert_strings
+from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.errors import InvalidRequest, NotFound, quoted
 from antiphon.files.library import FileLibrary, Upload
 from antiphon.ids import ADMIN

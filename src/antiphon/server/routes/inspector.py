@@ -11,7 +11,7 @@ from aiohttp import web
 from msgspec import Meta, Struct
 
 from antiphon.core.events.encode import to_frame
-from antiphon.core.protocols.responses.protocol import convert_strings
+from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.core.recording.file import recording_to_file
 from antiphon.errors import Forbidden, NotFound, Unauthorized
 from antiphon.gateway.limits.threads import run_in_view_thread

@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta, Struct
 
-from antiphon.core.protocols.responses.protocol import convert_strings
+from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.errors import InvalidRequest
 from antiphon.files.vector_stores.objects import store_to_object
 from antiphon.gateway.runs.status import engines_status, running_status

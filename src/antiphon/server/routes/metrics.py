@@ -12,7 +12,7 @@ from antiphon.server.metrics.instruments import Instruments
 from antiphon.server.metrics.merging import merge
 from antiphon.server.metrics.state import GatewayState, engine_states
 from antiphon.server.parts import APP, key_of
-from antiphon.server.siblings import is_from_sibling
+from antiphon.server.request_state import is_from_sibling
 from antiphon.store.records import JobCounts
 
 # Seconds that the store may take to count the background responses.

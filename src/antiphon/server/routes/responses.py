@@ -24,10 +24,9 @@ from antiphon.ids import new_id
 from antiphon.server.answers import notice_header, to_answer, to_json
 from antiphon.server.bodies import Bodies
 from antiphon.server.parts import APP
-from antiphon.server.request_state import OWNER, STATE, add_to_log
+from antiphon.server.request_state import OWNER, STATE, add_to_log, is_from_sibling
 from antiphon.server.routes.containers import relayed_response
 from antiphon.server.routes.views import ALL_AS_STORED, View
-from antiphon.server.siblings import is_from_sibling
 from antiphon.store.records import Record
 from antiphon.wire.responses import CompactedResponse, Response
 
@@ -128,7 +127,7 @@ def _event_stream(protocol: ClientProtocol, notices: Sequence[str]) -> web.Strea
             hdrs.CONTENT_TYPE: protocol.stream_type,
             hdrs.CACHE_CONTROL: "no-cache",
             ACCEL_BUFFERING: "no",
-            **notice_header(notices),
+            **(notice_header(notices) if notices else {}),
         }
     )
 

@@ -6,7 +6,7 @@ from typing import Annotated, TypeVar
 from aiohttp import web
 from msgspec import Meta, Struct
 
-from antiphon.core.protocols.responses.protocol import convert_strings
+from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.errors import InvalidRequest, NotFound, quoted
 from antiphon.gateway.background.followers import ended
 from antiphon.gateway.background.progress import current_response, is_large_record

@@ -8,7 +8,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from antiphon.core.protocols.client_protocol import JSON
-from antiphon.core.protocols.responses.protocol import convert_strings
+from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.errors import InvalidRequest
 from antiphon.files.vector_stores.search.found import SearchOptions, SearchRow
 from antiphon.ids import ADMIN

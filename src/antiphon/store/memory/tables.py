@@ -19,9 +19,11 @@ from antiphon.store.records import (
     LongEvent,
     Record,
     SearchBounds,
+    id_of,
+    item_ids,
+    items_with_ids,
     searched_rows,
 )
-from antiphon.store.stored_items import id_of, item_ids, items_with_ids
 
 # What a row, an item or an event takes beyond its bytes, approximately; and the index entry of an item.
 OVERHEAD = 500

@@ -5,8 +5,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from antiphon.store.operations import Many, Operation, Row, Statement, in_groups, placeholders
-from antiphon.store.records import UNFINISHED, Record
-from antiphon.store.stored_items import id_of, item_ids, items_with_ids
+from antiphon.store.records import UNFINISHED, Record, id_of, item_ids, items_with_ids
 
 # Limits of one statement: responses that are indexed, and responses whose items are read.
 INDEXED_RESPONSES = 50

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from antiphon.store.operations import Many, Operation, Row, Statement, in_groups, placeholders
+from antiphon.store.records import item_ids
 from antiphon.store.sql import item_index
-from antiphon.store.stored_items import item_ids
 
 # Limit of one transaction. Of responses, the items are read.
 MOVED_ROWS = 50

@@ -20,7 +20,7 @@ from antiphon.core.knowledge.help import Sampling
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.prompt.item_types import CONTINUE_ANSWERS
 from antiphon.core.prompt.stored_form import items_to_stored_form
-from antiphon.core.protocols.responses.protocol import body_to_request
+from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.recording.file import file_to_recording, recording_to_file
 from antiphon.core.recording.rerun import run_again
 from antiphon.core.toolbox.mcp_servers import Listing, McpListError, McpServer

@@ -4,7 +4,7 @@ import pytest
 
 from antiphon.core.protocols.responses.field_errors import LARGEST_BODY, MOST_LEVELS
 from antiphon.core.protocols.responses.field_errors import LONGEST_PLACE as LONGEST
-from antiphon.core.protocols.responses.protocol import body_to_request
+from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.errors import InvalidRequest
 
 # A body → the field that the error names.

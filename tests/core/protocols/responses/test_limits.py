@@ -16,7 +16,7 @@ from antiphon.core.protocols.responses.limits import (
     MOST_LITERALS,
     RequestLimits,
 )
-from antiphon.core.protocols.responses.protocol import body_to_request, body_to_struct
+from antiphon.core.protocols.responses.read import body_to_request, body_to_struct
 from antiphon.errors import InvalidRequest
 from antiphon.wire.responses import CreateResponse
 

@@ -37,7 +37,7 @@ from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.help import NO_HELP, Help
 from antiphon.core.prompt.convert import ChatInputs, request_to_chat
 from antiphon.core.protocols.responses.fields import request_to_items
-from antiphon.core.protocols.responses.protocol import body_to_request
+from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.stream.chat_stream import chat_to_bytes
 from antiphon.core.toolbox.easier_tools.adaptations import ADAPTATIONS, offer_easier_tools
 from antiphon.core.toolbox.easy_function import EasyFunction

@@ -9,7 +9,7 @@ from antiphon.core.hosted.mcp.forms import McpForm
 from antiphon.core.hosted.mcp.tools import MCP
 from antiphon.core.items.call_forms import FunctionForm
 from antiphon.core.items.calls import CallState
-from antiphon.core.protocols.responses.protocol import convert
+from antiphon.core.protocols.responses.read import convert
 from antiphon.core.protocols.responses.references import item_path
 from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.core.toolbox.tools import ToolIdentity, ToolResult

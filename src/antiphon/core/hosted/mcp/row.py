@@ -4,7 +4,7 @@ from antiphon.core.hosted.hosted_tool import HostedTool, Record
 from antiphon.core.hosted.mcp.forms import ApprovalForm, McpForm, error_to_text
 from antiphon.core.hosted.mcp.tools import MCP, ListState, McpTools
 from antiphon.core.items.item_type import Draft, ItemType, keep_arguments
-from antiphon.core.protocols.responses.protocol import convert
+from antiphon.core.protocols.responses.read import convert
 from antiphon.core.toolbox.prompt_texts import NOT_APPROVED, REASON
 from antiphon.core.toolbox.tools import ToolIdentity
 from antiphon.partial_json import arguments_to_text

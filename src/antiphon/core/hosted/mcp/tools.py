@@ -1,4 +1,5 @@
-"""MCP servers in a request: the `mcp` tool that names one, what is known of its tools, and the functions that an engine sees."""
+"""MCP servers in a request: the `mcp` tool that names one, what is known of its tools, and the functions that an engine
+sees."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -11,7 +12,7 @@ from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.hosted.hosted_tool import HostedDefinition
 from antiphon.core.hosted.mcp.forms import McpForm
 from antiphon.core.items.call_forms import FunctionForm
-from antiphon.core.protocols.responses.protocol import convert
+from antiphon.core.protocols.responses.read import convert
 from antiphon.core.protocols.responses.references import is_stored
 from antiphon.core.toolbox import built_in
 from antiphon.core.toolbox.definitions import leave_out

@@ -8,7 +8,7 @@ items are those of the client, and is left out of the prompt.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from antiphon.core.protocols.responses.protocol import convert
+from antiphon.core.protocols.responses.read import convert
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.hosted_items import MAY_BE_BARE
 from antiphon.wire.input_items import InputItemReference, Item
