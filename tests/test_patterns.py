@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from test_architecture import FILES
 
 import antiphon.core.checks.grammars as grammars
-import antiphon.core.protocols.responses.limits as limits
+import antiphon.core.protocols.responses.fields as limits
 import antiphon.partial_json as json_ending
 import antiphon.partial_json as string_member
 from antiphon import partial_json

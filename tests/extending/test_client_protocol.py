@@ -15,7 +15,7 @@ from support.raw_client import dialled, post
 from antiphon.app.parts import Extensions
 from antiphon.core.events.plain_deltas import AnyEvent, expand
 from antiphon.core.protocols.client_protocol import ClientProtocol, ErrorAnswer, ReadRequest
-from antiphon.core.protocols.responses.limits import RequestLimits, check_request
+from antiphon.core.protocols.responses.fields import RequestLimits, check_request
 from antiphon.core.protocols.responses.protocol import RESPONSES
 from antiphon.errors import ApiError, InvalidRequest
 from antiphon.server.paths import ProtocolPaths

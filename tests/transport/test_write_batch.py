@@ -15,7 +15,7 @@ from antiphon.transport import EndpointOptions
 from antiphon.transport.fast import direct
 from antiphon.transport.fast.client import FastEndpoint
 from antiphon.transport.fast.connection import EngineConnection
-from antiphon.transport.write_batch import WriteBatch
+from antiphon.transport.interfaces import WriteBatch
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -13,11 +13,11 @@ from antiphon.core.checks.work import CheckOutcome, CheckWork
 from antiphon.core.hosted.code_interpreter import KIND as CODE_INTERPRETER
 from antiphon.core.hosted.file_search import KIND as FILE_SEARCH
 from antiphon.core.hosted.image_generation import KIND as IMAGE_GENERATION
-from antiphon.core.hosted.mcp.tools import MCP
 from antiphon.core.hosted.shell import KIND as HOSTED_SHELL
 from antiphon.core.hosted.shell import TYPE as SHELL
 from antiphon.core.hosted.web_search import KIND as WEB_SEARCH
 from antiphon.core.hosted.web_search import TYPES as WEB_SEARCH_TYPES
+from antiphon.core.toolbox.mcp_servers import MCP
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.gateway.runs.checker import Checker
 from antiphon.ids import new_id

@@ -4,7 +4,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from antiphon.core.protocols.responses.limits import RequestLimits
+from antiphon.core.protocols.responses.fields import RequestLimits
 from antiphon.engines.load import PlacementOptions
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL
 from antiphon.engines.probes.examiner import DEFAULT_TIMES, ProbeTimes

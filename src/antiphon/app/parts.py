@@ -30,10 +30,10 @@ from antiphon.app.options import (
 from antiphon.app.retrieval import EmbeddingModels, Retrieval
 from antiphon.core.events.lifecycle import PADDED_TO, REASONING_EVENTS
 from antiphon.core.exchange.environment import Environment
-from antiphon.core.hosted.mcp.tools import MCP as MCP_TOOL
 from antiphon.core.knowledge.knowledge import Model
 from antiphon.core.knowledge.model_names import ModelNames
 from antiphon.core.protocols.client_protocol import ClientProtocol
+from antiphon.core.toolbox.mcp_servers import MCP as MCP_TOOL
 from antiphon.engines.discovery import Discovery, is_name
 from antiphon.engines.health import HealthChecks
 from antiphon.engines.pool import Pool
@@ -71,7 +71,7 @@ from antiphon.tools.mcp.runner import McpRunner, NoMcp
 from antiphon.tools.mcp.session import is_installed
 from antiphon.tools.runner import ToolRunner
 from antiphon.transport import ConnectionOptions, transport_of
-from antiphon.transport.write_batch import WriteBatch
+from antiphon.transport.interfaces import WriteBatch
 
 if TYPE_CHECKING:
     from antiphon.engines.embedded.process import EngineProcess, SharedEngineProcess

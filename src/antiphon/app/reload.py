@@ -12,7 +12,7 @@ from antiphon import logs
 from antiphon.app.lifetime import BESIDE
 from antiphon.app.mcp_servers import address_policy, mcp_limits, operator_servers
 from antiphon.app.options import admission_limits, engine_options, file_limits, placement_options, request_limits
-from antiphon.core.protocols.responses.limits import RequestLimits
+from antiphon.core.protocols.responses.fields import RequestLimits
 from antiphon.server.parts import APP
 from antiphon.settings.errors import SettingsError
 from antiphon.settings.keys import earlier_owners, key_owners, metrics_readers

@@ -13,7 +13,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from antiphon.core.protocols.responses.field_errors import unreadable_to_error
-from antiphon.core.protocols.responses.limits import RequestLimits
+from antiphon.core.protocols.responses.fields import RequestLimits
 from antiphon.core.protocols.responses.read import read_struct, unknown_notices
 from antiphon.errors import UNREADABLE, BodyTooLarge, counted
 from antiphon.gateway.limits.threads import LARGE_BODY

@@ -11,7 +11,7 @@ from support.exchanges import Recorder, run_answers
 from support.recorded import record
 from support.sync_runs import to_stream
 
-from antiphon.core.events.lifecycle import EventStyle
+from antiphon.core.events.lifecycle import EventOptions
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.exchange.tool_runs import ToolRuns
 from antiphon.core.hosted.file_search import LONGEST_PASSAGES, FileSearch, offered_tool, queries_of
@@ -120,7 +120,7 @@ def test_pages_and_passages_are_numbered_together() -> None:
 def test_what_another_tool_returned_has_no_numbers() -> None:
     sources, result = Sources(), ToolResult("done", data={"results": [1]})
     runs = ToolRuns()
-    call = CallState("c1", new_id=str, tools=WITHOUT_TOOLS, style=EventStyle(), forms=FORMS)
+    call = CallState("c1", new_id=str, tools=WITHOUT_TOOLS, style=EventOptions(), forms=FORMS)
     runs.begin([call], 10_000)
     assert runs.add_result("c1", result, sources) is call
     assert call.result == result

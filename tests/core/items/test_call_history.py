@@ -2,14 +2,14 @@
 
 from support.exchanges import make_environment
 
-from antiphon.core.events.lifecycle import EventStyle
+from antiphon.core.events.lifecycle import EventOptions
 from antiphon.core.items.calls import FORMS, NOTHING_NEW, REPEATED, CallState, LeftOutCalls, RunHistory
 from antiphon.core.toolbox.requirements import NO_REQUIREMENTS
 
 
 def made_call(arguments: str, name: str = "f") -> CallState:
     tools = NO_REQUIREMENTS.tools
-    call = CallState("c1", new_id=make_environment().new_id, tools=tools, style=EventStyle(), forms=FORMS)
+    call = CallState("c1", new_id=make_environment().new_id, tools=tools, style=EventOptions(), forms=FORMS)
     call.name = name
     list(call.feed(arguments))
     return call

@@ -21,7 +21,7 @@ from antiphon.core.events.deltas import (
     ThoughtEnded,
     UsageReport,
 )
-from antiphon.core.events.lifecycle import EventStyle, Numbering
+from antiphon.core.events.lifecycle import EventOptions, Numbering
 from antiphon.core.items.enforcement import Enforcement
 from antiphon.core.items.item_sequence import ItemSequence
 from antiphon.core.items.output import Output
@@ -169,7 +169,7 @@ def test_dropped_calls_are_counted_and_a_placeholder_is_not() -> None:
     enforcement.begin_answer(Requirements(parallel=False))
     sequence = ItemSequence(Numbering(), enforcement)
     new_id = make_environment().new_id
-    output = Output(sequence, new_id=new_id, style=EventStyle(), enforcement=enforcement, usage=UsageCount())
+    output = Output(sequence, new_id=new_id, style=EventOptions(), enforcement=enforcement, usage=UsageCount())
     for delta in (CallDelta(0, "a", "f", "{}"), CallDelta(1), CallDelta(2, "c", "g", "{}"), CallDelta(3, "d", None, "{}")):
         output.receive(delta)
     assert enforcement.left_out.dropped == 2

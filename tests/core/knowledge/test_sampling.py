@@ -99,7 +99,7 @@ def test_an_answer_with_a_format_is_capped_and_may_repeat_itself_as_in_any_diale
 
 def test_a_held_answer_gets_the_extra_fields_of_constrained_answers_and_no_others() -> None:
     """It may be a text, and it is constrained all the same."""
-    assert sent({"tools": [F]}, help=Help(holds_calls=True)) == {**COOL, **LLAMACPP.constrained_extra}
+    assert sent({"tools": [F]}, help=Help(constrains_answers=True)) == {**COOL, **LLAMACPP.constrained_extra}
 
 
 def test_a_constraint_on_free_text_leaves_the_extra_fields_out() -> None:

@@ -17,7 +17,7 @@ from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.exchange.steps import Check
 from antiphon.core.knowledge.dialects import BY_NAME, PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
-from antiphon.core.protocols.responses.limits import RequestLimits
+from antiphon.core.protocols.responses.fields import RequestLimits
 from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.sealing import Sealer
 

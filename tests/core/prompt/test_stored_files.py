@@ -12,7 +12,7 @@ from antiphon.core.exchange.steps import Ask, Check, Done
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.prompt.documents import Documents, work_digest
-from antiphon.core.protocols.responses.limits import RequestLimits
+from antiphon.core.protocols.responses.fields import RequestLimits
 from antiphon.errors import ContextLengthExceeded, EngineFailure, InvalidRequest
 from antiphon.gateway.runs.check_process import run_check
 from antiphon.wire.responses import CreateResponse

@@ -7,7 +7,7 @@ import pytest
 from support.engine import MockEngine
 from support.gateway import running_gateway
 
-from antiphon.core.protocols.responses.limits import RequestLimits
+from antiphon.core.protocols.responses.fields import RequestLimits
 from antiphon.settings.settings import Settings
 
 TOOLS = [{"type": "function", "name": "f"}, {"type": "function", "name": "g"}]

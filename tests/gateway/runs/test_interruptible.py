@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from antiphon.gateway.runs.opening import Interruptible, done_within
+from antiphon.gateway.runs.steps import Interruptible, done_within
 
 
 async def test_the_result_of_the_work_is_returned() -> None:

@@ -23,8 +23,7 @@ from antiphon.gateway.runs.run import ResponseRun
 from antiphon.gateway.runs.steps import Equipment
 from antiphon.gateway.runs.timers import Timeouts
 from antiphon.gateway.state.recorder import NoRecorder
-from antiphon.transport.interfaces import Receiver
-from antiphon.transport.write_batch import WriteBatch
+from antiphon.transport.interfaces import Receiver, WriteBatch
 from antiphon.wire.responses import Response
 
 LARGE = chunk({"content": "a < b, {c}\n" * (LARGE_PIECE // 5)})

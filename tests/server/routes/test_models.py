@@ -226,7 +226,7 @@ async def test_the_list_says_which_models_get_help_and_why(engine: MockEngine) -
         _, listed = await gateway.get("/v1/models")
     given = {
         "easier_tools": True,
-        "holds_calls": False,
+        "constrains_answers": False,
         "stops_loops": True,
         "lean_codex": True,
         "reason": "the model has 1.5 billion parameters",

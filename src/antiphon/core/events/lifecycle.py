@@ -153,7 +153,7 @@ REASONING = ReasoningEvents(events.ReasoningDelta, events.ReasoningDone)
 REASONING_EVENTS = {"reasoning_text": REASONING_TEXT, "reasoning": REASONING}
 
 
-class EventStyle(Struct, frozen=True):
+class EventOptions(Struct, frozen=True):
     # A thought is sent as a summary, not as raw text.
     summary: bool = False
     logprobs: bool = False

@@ -107,8 +107,8 @@ def _run_tools(opened: OpenResponse, calls: Sequence[CallState]) -> RunTools:
 
 
 def _to_tool_call(call: CallState, box: Toolbox) -> ToolCall:
-    native, idempotent = call.native, call.native not in box.not_idempotent
-    return ToolCall(call.call_id, native.kind, native.name, native.namespace, call.arguments_to_run, idempotent)
+    identity, idempotent = call.identity, call.identity not in box.not_idempotent
+    return ToolCall(call.call_id, identity.kind, identity.name, identity.namespace, call.arguments_to_run, idempotent)
 
 
 def add_result(opened: OpenResponse, call_id: str, result: ToolResult) -> bool:
@@ -117,7 +117,7 @@ def add_result(opened: OpenResponse, call_id: str, result: ToolResult) -> bool:
     call = runs.add_result(call_id, result, opened.sources) if runs is not None else None
     if runs is None or call is None:
         return False
-    tool = BY_KIND.get(call.native.kind)
+    tool = BY_KIND.get(call.identity.kind)
     if tool is not None and tool.follow is not None:
         sequence.insert_after(call, tool.follow(opened.environment.new_id, call.call_id, call.arguments_to_run, result))
     sequence.resume()

@@ -13,7 +13,7 @@ from antiphon.core.items.call_forms import FunctionForm
 from antiphon.core.items.calls import FORMS, Forms
 from antiphon.core.knowledge.help import HelpSetting
 from antiphon.core.prompt.documents import KnownDocuments
-from antiphon.core.protocols.responses.limits import DEFAULT_LIMITS, RequestLimits
+from antiphon.core.protocols.responses.fields import DEFAULT_LIMITS, RequestLimits
 from antiphon.core.toolbox.definitions import DEFINITIONS, Define
 from antiphon.core.toolbox.request_tools import KnownToolboxes
 from antiphon.core.toolbox.tools import APPROVAL

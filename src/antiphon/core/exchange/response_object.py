@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from antiphon.core.checks.work import CheckOutcome
-from antiphon.core.events.lifecycle import NO_CONTAINERS, NOTHING_INCLUDED, EventStyle
+from antiphon.core.events.lifecycle import NO_CONTAINERS, NOTHING_INCLUDED, EventOptions
 from antiphon.core.exchange.environment import Environment
 from antiphon.core.exchange.question import Question
 from antiphon.core.exchange.steps import AskReason, Step
@@ -98,13 +98,13 @@ def shortened(given: Iterable[str]) -> list[str]:
 # ---- What the events of a response look like, by its request ---------------------------------------------------------
 
 
-def request_to_style(
+def request_to_event_options(
     request: CreateResponse, question: Question, environment: Environment, containers: Mapping[str, str] = NO_CONTAINERS
-) -> EventStyle:
+) -> EventOptions:
     """`containers`: that its tools run code in, by their types."""
     options, conversion = request.stream_options, question.conversion
     padded = options is not None and options.include_obfuscation
-    return EventStyle(
+    return EventOptions(
         summary=environment.always_summary or (request.reasoning is not None and wants_summary(request) is not None),
         logprobs=conversion.logprobs,
         top_logprobs=request.top_logprobs or 0,
@@ -264,7 +264,7 @@ def open_response(
         now=int(environment.now()) if created_at is None else created_at,
         sampling=conversion.sampling,
     )
-    style = request_to_style(request, question, environment, containers)
+    style = request_to_event_options(request, question, environment, containers)
     answers = Answers(new_id=environment.new_id, style=style, forms=environment.forms, may_ask_again=may_ask_again)
     conversation = question.conversation
     sources = Sources(() if conversation.has_only_messages else files_shown(conversation.items))

@@ -84,7 +84,7 @@ class ToolRuns:
         call = self._running.pop(call_id, None)
         if call is None:
             return None
-        tool = BY_KIND.get(call.native.kind, NO_ROW)
+        tool = BY_KIND.get(call.identity.kind, NO_ROW)
         if tool.files is not None and (container := tool.files(result)) is not None:
             sources.add_files(container.container_id, container.files)
         first = sources.next_number
@@ -108,7 +108,7 @@ def calls_to_tool_usage(calls: Iterable[CallState]) -> ToolUsage:
     usage = ToolUsage()
     for call in calls:
         if call.result is not None and not call.result.failed:
-            count = BY_KIND.get(call.native.kind, NO_ROW).count
+            count = BY_KIND.get(call.identity.kind, NO_ROW).count
             if count is not None:
-                count(usage, call.native, call.result)
+                count(usage, call.identity, call.result)
     return usage

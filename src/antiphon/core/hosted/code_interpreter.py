@@ -252,10 +252,10 @@ class CodeInterpreter(HostedDefinition):
         container = defined.container
         if isinstance(container, AutoContainer):
             check_container(container.memory_limit, container.network_policy, self.most_memory, f"{where}.container.")
-        native = ToolIdentity(KIND, PYTHON)
+        identity = ToolIdentity(KIND, PYTHON)
         # Code may do anything: running it twice is not running it once.
-        if box.add(native, ChatFunction("", WORDS, PARAMETERS), where):
-            box.not_idempotent.add(native)
+        if box.add(identity, ChatFunction("", WORDS, PARAMETERS), where):
+            box.not_idempotent.add(identity)
 
 
 # ---- its items in a conversation -------------------------------------------------------------------------------------

@@ -268,9 +268,9 @@ def _item_to_words(item: Item) -> str:
     return "\n".join([SOURCES_ONLY, *urls])[:LONGEST_NOTE] if urls else RESULT_NOT_SHOWN
 
 
-def count_searches(usage: ToolUsage, native: ToolIdentity, result: ToolResult) -> None:
+def count_searches(usage: ToolUsage, identity: ToolIdentity, result: ToolResult) -> None:
     """Pages that were opened do not count. One call may have made several searches."""
-    if native.name == SEARCH:
+    if identity.name == SEARCH:
         data = data_of(result, WebSearchData)
         usage.web_search.num_requests += 1 if data is None else data.searches
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from antiphon.core.events.lifecycle import EventStyle, Numbering
+from antiphon.core.events.lifecycle import EventOptions, Numbering
 from antiphon.core.items.answer_reader import AnswerReader
 from antiphon.core.items.calls import CallState, Forms
 from antiphon.core.items.enforcement import Enforcement
@@ -19,7 +19,7 @@ class Answers:
 
     __slots__ = ("enforcement", "may_ask_again", "output", "reader", "sequence", "usage")
 
-    def __init__(self, *, new_id: Callable[[str], str], style: EventStyle, forms: Forms, may_ask_again: bool) -> None:
+    def __init__(self, *, new_id: Callable[[str], str], style: EventOptions, forms: Forms, may_ask_again: bool) -> None:
         """`may_ask_again`: an answer that is rejected, or that the engine failed at, may be asked for once more."""
         self.may_ask_again = may_ask_again
         self.usage = UsageCount()

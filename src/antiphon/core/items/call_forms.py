@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from antiphon.core.events.deltas import CallDelta
-from antiphon.core.events.lifecycle import EventStyle
+from antiphon.core.events.lifecycle import EventOptions
 from antiphon.core.events.plain_deltas import DeltaTemplate, FastPath
 from antiphon.core.toolbox.built_in import local_shell_action, patch_operation, shell_action
 from antiphon.core.toolbox.tools import ToolIdentity, ToolResult
@@ -50,8 +50,8 @@ class FunctionForm:
     accepts: ClassVar[Mapping[str, Any] | None] = None
     is_checked: ClassVar[bool] = True
 
-    def __init__(self, native: ToolIdentity, item_id: str, call_id: str, output_index: int, style: EventStyle) -> None:
-        self._native = native
+    def __init__(self, identity: ToolIdentity, item_id: str, call_id: str, output_index: int, style: EventOptions) -> None:
+        self._tool = identity
         self._id = item_id
         self._call_id = call_id
         self._index = output_index
@@ -77,7 +77,7 @@ class FunctionForm:
         # From now on there is one copy of them, however often they are asked for.
         self._arguments[:] = [self.arguments]
         yield events.FunctionCallArgumentsDone(
-            item_id=self._id, output_index=self._index, name=self._native.name, arguments=self.arguments
+            item_id=self._id, output_index=self._index, name=self._tool.name, arguments=self.arguments
         )
 
     def complete(self, result: ToolResult) -> Iterable[Event]:
@@ -88,10 +88,10 @@ class FunctionForm:
         return FunctionCall(
             id=self._id,
             call_id=self._call_id,
-            name=self._native.name,
+            name=self._tool.name,
             arguments=self.arguments,
             status=status,
-            namespace=self._native.namespace or UNSET,
+            namespace=self._tool.namespace or UNSET,
         )
 
     @property
@@ -141,10 +141,10 @@ class CustomForm(FunctionForm):
         return CustomToolCall(
             id=self._id,
             call_id=self._call_id,
-            name=self._native.name,
+            name=self._tool.name,
             input="".join(self._input),
             status=status,
-            namespace=self._native.namespace or UNSET,
+            namespace=self._tool.namespace or UNSET,
         )
 
     def _decoded(self, text: str) -> Iterable[Event]:

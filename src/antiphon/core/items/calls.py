@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct
 
 from antiphon.core.checks.work import CheckOutcome
-from antiphon.core.events.lifecycle import EventStyle
+from antiphon.core.events.lifecycle import EventOptions
 from antiphon.core.events.plain_deltas import FastPath
 from antiphon.core.items.call_forms import (
     ApplyPatchForm,
@@ -48,7 +48,7 @@ class CallState:
     """
 
     def __init__(
-        self, call_id: str, *, new_id: Callable[[str], str], tools: CheckedTools, style: EventStyle, forms: Forms
+        self, call_id: str, *, new_id: Callable[[str], str], tools: CheckedTools, style: EventOptions, forms: Forms
     ) -> None:
         self.call_id = call_id
         self._new_id = new_id
@@ -93,15 +93,15 @@ class CallState:
 
     def _make_form(self, output_index: int) -> FunctionForm:
         kind = self._kind
-        return kind(self.native, self._new_id(kind.prefix), self.call_id, output_index, self._style)
+        return kind(self.identity, self._new_id(kind.prefix), self.call_id, output_index, self._style)
 
     def _to_feed(self) -> str:
         """What its form gets first: what has come, as it was checked, and as the client's tool takes it."""
         outcome = self.outcome
         arguments = self.arguments if outcome is None or outcome.unfinished else outcome.text
-        native = self._tools.box.tool_arguments(self.name, arguments)
-        self._is_translated = native is not None
-        return arguments if native is None else native
+        translated = self._tools.box.tool_arguments(self.name, arguments)
+        self._is_translated = translated is not None
+        return arguments if translated is None else translated
 
     def feed(self, arguments: str) -> Iterable[Event]:
         if self._form is None:
@@ -160,12 +160,12 @@ class CallState:
         return self.name if self._form is None else self._tools.box.name_in_history(self.name, self.arguments)
 
     @property
-    def native(self) -> ToolIdentity:
+    def identity(self) -> ToolIdentity:
         return self._tools.box.identity_of(self.name)
 
     @property
     def _kind(self) -> type[FunctionForm]:
-        return self._forms[self._tools.box.form_of(self.native)]
+        return self._forms[self._tools.box.form_of(self.identity)]
 
     @property
     def finished(self) -> bool:
@@ -263,7 +263,7 @@ class RunHistory(Struct):
 
 
 def _action(call: CallState) -> Hashable:
-    return call.native, canonical_arguments(object_arguments(call.arguments_to_run))
+    return call.identity, canonical_arguments(object_arguments(call.arguments_to_run))
 
 
 class LeftOutCalls(Struct):

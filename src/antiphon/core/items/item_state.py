@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Protocol, TypedDict
 
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.events.deltas import Delta
-from antiphon.core.events.lifecycle import EventStyle
+from antiphon.core.events.lifecycle import EventOptions
 from antiphon.core.events.plain_deltas import FastPath
 from antiphon.core.toolbox.requirements import Check
 from antiphon.wire.events import Event
@@ -54,7 +54,7 @@ class ContentState(ItemState, Protocol):
 
     prefix: ClassVar[str]
 
-    def __init__(self, item_id: str, style: EventStyle, check: Check | None) -> None: ...
+    def __init__(self, item_id: str, style: EventOptions, check: Check | None) -> None: ...
 
     @classmethod
     def first(cls, delta: Any, *, follows_item: bool) -> Delta | None:

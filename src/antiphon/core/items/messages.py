@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.events.deltas import Citation, CitedDelta, Delta, RefusalDelta, TextDelta
-from antiphon.core.events.lifecycle import EventStyle
+from antiphon.core.events.lifecycle import EventOptions
 from antiphon.core.events.plain_deltas import DeltaTemplate, FastPath
 from antiphon.core.items.item_state import PartPlace
 from antiphon.core.toolbox.requirements import Check
@@ -24,7 +24,7 @@ class TextPart:
 
     __slots__ = ("_annotations", "_closed", "_length", "_logprobs", "_pieces", "_place", "_style", "fast_path")
 
-    def __init__(self, place: PartPlace, style: EventStyle) -> None:
+    def __init__(self, place: PartPlace, style: EventOptions) -> None:
         self._place = place
         self._style = style
         self._pieces: list[str] = []
@@ -91,7 +91,7 @@ class RefusalPart:
 
     fast_path = None
 
-    def __init__(self, place: PartPlace, style: EventStyle) -> None:
+    def __init__(self, place: PartPlace, style: EventOptions) -> None:
         self._place = place
         self._style = style
         self._pieces: list[str] = []
@@ -133,7 +133,7 @@ class MessageState:
     __slots__ = ("_annotations", "_id", "_index", "_item", "_parts", "_status", "_style", "_waiting", "check", "outcome")
     prefix: ClassVar[str] = "msg"
 
-    def __init__(self, item_id: str, style: EventStyle, check: Check | None = None) -> None:
+    def __init__(self, item_id: str, style: EventOptions, check: Check | None = None) -> None:
         self.check = check
         self.outcome: CheckOutcome | None = None
         self._id = item_id
@@ -282,7 +282,7 @@ class FinishedCompaction(CompactionState):
     """A compaction that was made before the answer: it is sealed already."""
 
     def __init__(self, item: Compaction) -> None:
-        super().__init__(item.id, EventStyle())
+        super().__init__(item.id, EventOptions())
         self._sealed = item
 
     def close(self, status: Status) -> Iterable[Event]:

@@ -17,7 +17,7 @@ from antiphon.core.events.deltas import (
     ThoughtEnded,
     UsageReport,
 )
-from antiphon.core.events.lifecycle import EventStyle
+from antiphon.core.events.lifecycle import EventOptions
 from antiphon.core.items.calls import FORMS, CallState, Forms
 from antiphon.core.items.enforcement import Enforcement
 from antiphon.core.items.item_sequence import ItemSequence
@@ -108,7 +108,7 @@ class Output:
         sequence: ItemSequence,
         *,
         new_id: Callable[[str], str],
-        style: EventStyle,
+        style: EventOptions,
         enforcement: Enforcement,
         usage: UsageCount,
         forms: Forms = FORMS,

@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.events.deltas import ReasoningDelta
-from antiphon.core.events.lifecycle import EventStyle
+from antiphon.core.events.lifecycle import EventOptions
 from antiphon.core.events.plain_deltas import DeltaTemplate, FastPath
 from antiphon.core.items.item_state import PartPlace
 from antiphon.core.toolbox.requirements import Check
@@ -69,7 +69,7 @@ class RawText:
     # Every further piece is emitted as it comes.
     copies = True
 
-    def __init__(self, item_id: str, output_index: int, style: EventStyle) -> None:
+    def __init__(self, item_id: str, output_index: int, style: EventOptions) -> None:
         self._place: PartPlace = {"item_id": item_id, "output_index": output_index, "content_index": 0}
         self._style = style
 
@@ -105,7 +105,7 @@ class Summary:
     """The thought as `summary_text`, with a heading in its first line made bold. There is no `content` then: clients that show
     both would show every word twice."""
 
-    def __init__(self, item_id: str, output_index: int, style: EventStyle) -> None:
+    def __init__(self, item_id: str, output_index: int, style: EventOptions) -> None:
         self._place: SummaryPlace = {"item_id": item_id, "output_index": output_index, "summary_index": 0}
         self._style = style
         self._heading = Heading()
@@ -150,7 +150,7 @@ class ReasoningState:
     def first(cls, delta: ReasoningDelta, *, follows_item: bool) -> ReasoningDelta | None:
         return ReasoningDelta(text) if (text := delta.text.lstrip()) else None
 
-    def __init__(self, item_id: str, style: EventStyle, check: Check | None = None) -> None:
+    def __init__(self, item_id: str, style: EventOptions, check: Check | None = None) -> None:
         self.outcome: CheckOutcome | None = None
         self._id = item_id
         self._style = style

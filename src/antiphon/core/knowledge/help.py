@@ -32,7 +32,7 @@ class Help(Struct, frozen=True):
     # Hard tools of clients are offered as easier functions, and their calls are translated.
     easier_tools: bool = False
     # An answer that may be a call is asked for under a schema: one of the calls, or a text.
-    holds_calls: bool = False
+    constrains_answers: bool = False
     # A call that fails again and again is answered with what to do instead, and then not offered.
     stops_loops: bool = False
     # Codex gets fewer features and shorter instructions.
@@ -41,7 +41,7 @@ class Help(Struct, frozen=True):
     reason: str = ""
 
     def __bool__(self) -> bool:
-        return self.easier_tools or self.holds_calls or self.stops_loops or self.lean_codex
+        return self.easier_tools or self.constrains_answers or self.stops_loops or self.lean_codex
 
     @property
     def parts(self) -> list[str]:
@@ -51,12 +51,14 @@ class Help(Struct, frozen=True):
 
 PARTS = {
     "easier_tools": "offers hard tools as easier functions",
-    "holds_calls": "constrains answers to a call or a text",
+    "constrains_answers": "constrains answers to a call or a text",
     "stops_loops": "stops calls that fail again and again",
     "lean_codex": "starts Codex with fewer features and shorter instructions",
 }
 NO_HELP = Help()
-FULL_HELP = Help(easier_tools=True, holds_calls=True, stops_loops=True, lean_codex=True, reason='the setting help is "full"')
+FULL_HELP = Help(
+    easier_tools=True, constrains_answers=True, stops_loops=True, lean_codex=True, reason='the setting help is "full"'
+)
 
 
 def choose_help(setting: HelpSetting, *, parameters: int | None, window: int | None, garbles_calls: bool) -> Help:
@@ -68,7 +70,7 @@ def choose_help(setting: HelpSetting, *, parameters: int | None, window: int | N
     small_window = window is not None and window < SMALL_WINDOW
     if parameters is not None and parameters < SMALL_MODEL:
         reason = f"the model has {size(parameters)} parameters"
-        return Help(easier_tools=True, holds_calls=garbles_calls, stops_loops=True, lean_codex=True, reason=reason)
+        return Help(easier_tools=True, constrains_answers=garbles_calls, stops_loops=True, lean_codex=True, reason=reason)
     return Help(lean_codex=True, reason=f"the context window has {window} tokens") if small_window else NO_HELP
 
 

@@ -18,7 +18,7 @@ from antiphon.core.prompt.turns import AssistantTurn, UserTurn, rejection_to_tur
 from antiphon.core.protocols.responses.fields import dropped_fields_to_notices, refuse_unsupported
 from antiphon.core.protocols.responses.references import is_stored
 from antiphon.core.stream.text_calls import AnswersByCall, CallFinder, ConstrainedCall, TextCalls
-from antiphon.core.toolbox.choice import Offer, choice_to_offer, provisional_choice
+from antiphon.core.toolbox.choice import NO_OFFER, Offer, choice_to_offer, provisional_choice
 from antiphon.core.toolbox.definitions import DEFINITIONS, Define
 from antiphon.core.toolbox.easier_tools.adaptations import offer_easier_tools
 from antiphon.core.toolbox.mcp_servers import KnownLists
@@ -218,10 +218,12 @@ def _as_answered(
 def _offer(request: CreateResponse, box: Toolbox, draft: ChatDraft, inputs: ChatInputs) -> Offer:
     help = inputs.help
     withheld = draft.stop_loops(helped=help.stops_loops)
-    holds_calls = help.holds_calls and _may_constrain_calls(request)
+    if not box.offered.functions and request.tool_choice in (None, "auto"):
+        return NO_OFFER
+    constrains_answers = help.constrains_answers and _may_constrain_calls(request)
     # A server's tools may be meant that are not known yet. The request is converted again when they are.
     choice = provisional_choice(request.tool_choice, box) if box.servers.unlisted else request.tool_choice
-    offer = choice_to_offer(choice, box, inputs.dialect, inputs.tools.definitions, holds_calls=holds_calls)
+    offer = choice_to_offer(choice, box, inputs.dialect, inputs.tools.definitions, constrains_answers=constrains_answers)
     return offer_without(offer, withheld, box.replaced_names(offer.names)) if withheld else offer
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from antiphon.core.events.encode import Encoder
 from antiphon.core.events.json_pieces import JsonPieces
-from antiphon.core.protocols.responses.limits import RequestLimits
+from antiphon.core.protocols.responses.fields import RequestLimits
 from antiphon.errors import ApiError
 from antiphon.wire.responses import CreateResponse, Response
 

@@ -17,12 +17,12 @@ from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.core.exchange.environment import Environment
 from antiphon.core.exchange.exchange import Exchange
-from antiphon.core.hosted.mcp.tools import MCP, McpTools
+from antiphon.core.hosted.mcp.tools import McpTools
 from antiphon.core.knowledge.knowledge import EngineKnowledge, KnownFacts
 from antiphon.core.prompt.documents import outcome_without_images, without_images
 from antiphon.core.recording.environment_values import OVERHEAD, EnvironmentValues, recording_environment
 from antiphon.core.stream.file_links import CodeFile
-from antiphon.core.toolbox.mcp_servers import Listing, body_without_secrets, has_secrets
+from antiphon.core.toolbox.mcp_servers import MCP, Listing, body_without_secrets, has_secrets
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import ApiError
 from antiphon.sealing import NO_SEALER

@@ -12,7 +12,7 @@ from antiphon.core.exchange.environment import Environment
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.exchange.steps import Ask, AskReason, ListTools, RunTools, Step, ToolCall
 from antiphon.core.knowledge.knowledge import EngineKnowledge
-from antiphon.core.protocols.responses.limits import NO_LIMITS
+from antiphon.core.protocols.responses.fields import NO_LIMITS
 from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.recording.environment_values import replaying_environment
 from antiphon.core.recording.recording import ASKED, OF_COMPACTION, Recording, without_trace

@@ -21,7 +21,7 @@ from antiphon.core.events.deltas import (
     UsageReport,
 )
 from antiphon.core.knowledge.failures import PARSE_ERROR, error_object_to_failure, failure_to_error
-from antiphon.core.protocols.responses.limits import is_deeper
+from antiphon.core.protocols.responses.fields import is_deeper
 from antiphon.core.stream.fast_path import Continues
 from antiphon.core.stream.json_text import JsonText
 from antiphon.core.stream.reasoning_tags import TAGS, Start

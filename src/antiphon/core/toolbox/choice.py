@@ -12,6 +12,7 @@ from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.protocols.responses.read import convert
 from antiphon.core.toolbox.deferred import DeferredTool
 from antiphon.core.toolbox.definitions import DEFINITIONS, INNER, Define
+from antiphon.core.toolbox.mcp_servers import MCP
 from antiphon.core.toolbox.response_tools import flat
 from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.core.toolbox.tools import CLIENT_SEARCH, RUN_HERE, SERVER_SEARCH, ToolIdentity
@@ -35,8 +36,8 @@ def choice_key(choice: Choice) -> Hashable:
     given = flat({"type": "function", **choice})
     if given["type"] == "namespace":
         return "namespace", str(given.get("name"))
-    if given["type"] == "mcp":
-        return "mcp", str(given.get("server_label")), _text(given.get("name"))
+    if given["type"] == MCP:
+        return MCP, str(given.get("server_label")), _text(given.get("name"))
     return given["type"], str(given.get("name")), _text(given.get("namespace"))
 
 
@@ -50,8 +51,8 @@ def allowed_deferred(choice: str | Choice | None, box: Toolbox) -> Mapping[ToolI
 
 def _keys(identity: ToolIdentity) -> Iterable[Hashable]:
     """The ways to name it. A choice may leave the namespace of a tool out, or name all that a namespace or server has."""
-    if identity.kind == "mcp":
-        return ("mcp", identity.namespace, identity.name), ("mcp", identity.namespace, None)
+    if identity.kind == MCP:
+        return (MCP, identity.namespace, identity.name), (MCP, identity.namespace, None)
     kind, name, namespace = identity.kind, identity.name, identity.namespace
     return (kind, name, namespace), (kind, name, None), ("namespace", namespace)
 
@@ -140,16 +141,14 @@ def choice_to_offer(
     dialect: Dialect,
     definitions: Mapping[str, Define] = DEFINITIONS,
     *,
-    holds_calls: bool = False,
+    constrains_answers: bool = False,
 ) -> Offer:
-    """`definitions`: the types of tool that there are here, those that the gateway runs among them. `holds_calls`: an answer
-    that may be a call is constrained to the form of one."""
-    if not box.offered.functions and choice in (None, "auto"):
-        return NO_OFFER
+    """`definitions`: the types of tool that there are here, those that the gateway runs among them. `constrains_answers`: an
+    answer that may be a call is constrained to the form of one."""
     offer = _offer(choice, Choosable(box, dialect, definitions))
     if not offer.tools:
         return offer
-    if holds_calls and not offer.must_call and constrains(dialect):
+    if constrains_answers and not offer.must_call and constrains(dialect):
         offer = _constrained(offer, box, dialect)
     return structs.replace(
         offer, tools=tools_as_sent(offer.tools, box, constrains=dialect.constrains_calls and not offer.in_words)
@@ -326,14 +325,14 @@ def _engine_names(choice: Choice, among: Choosable, where: str) -> list[str]:
         names = alike if len(alike) == 1 and meant.namespace is None else []
     else:
         label, name = choice.get("server_label"), choice.get("name")
-        label = _server_label(choice, where) if meant.kind == "mcp" else label
+        label = _server_label(choice, where) if meant.kind == MCP else label
         names = [
             known
             for identity, known in box.offered.names.items()
             if identity.kind == meant.kind and label in (None, identity.namespace) and name in (None, identity.name)
         ]
     if not names and not among.defers(choice):
-        inner = f"{quoted(choice['name'])} of " if meant.kind == "mcp" and choice.get("name") else ""
+        inner = f"{quoted(choice['name'])} of " if meant.kind == MCP and choice.get("name") else ""
         raise _invalid(where, f"{inner}{quoted(meant.name)} is not among the tools")
     return names
 
@@ -356,9 +355,9 @@ def _missing(where: str, problem: str) -> InvalidRequest:
 def provisional_choice(choice: str | Choice | None, box: Toolbox) -> str | Choice | None:
     """The choice as long as not all tools are known: what may be among the others is not looked for yet."""
     kind = choice.get("type") if isinstance(choice, dict) else choice
-    if kind not in ("required", "mcp", "allowed_tools"):
+    if kind not in ("required", MCP, "allowed_tools"):
         return choice
-    if isinstance(choice, dict) and kind == "mcp" and (label := _server_label(choice, "tool_choice")) not in box.servers.places:
+    if isinstance(choice, dict) and kind == MCP and (label := _server_label(choice, "tool_choice")) not in box.servers.places:
         raise _invalid("tool_choice", f"{quoted(label)} is not among the tools")
     return "auto"
 

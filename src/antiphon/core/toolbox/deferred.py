@@ -5,13 +5,14 @@ from contextlib import contextmanager
 
 from msgspec import Struct, field
 
+from antiphon.core.toolbox.mcp_servers import MCP
 from antiphon.core.toolbox.response_tools import flat
 from antiphon.core.toolbox.tools import ToolIdentity
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.input_items import Tool
 
 # The types of tools that can be deferred. A namespace is deferred if all of its tools are.
-DEFERRABLE = frozenset({"function", "custom", "mcp"})
+DEFERRABLE = frozenset({"function", "custom", MCP})
 
 
 class DeferredTool(Struct, frozen=True):

@@ -13,6 +13,9 @@ from antiphon.wire.hosted_items import McpTool
 from antiphon.wire.input_items import WITH_TOOLS, Tool
 from antiphon.wire.responses import CreateResponse
 
+# The type of the tool that names a server, and the kind of the tools that a server has.
+MCP = "mcp"
+
 
 class McpServer(Struct, frozen=True):
     """An MCP server whose tools the gateway lists and runs."""
@@ -158,7 +161,7 @@ def without_secrets(tool: Tool) -> Tool:
     """The same tool, unless it is of this type, or has such tools in it. In a namespace they are left out, and still shown."""
     if isinstance(inner := tool.get("tools"), list):
         tool = {**tool, "tools": tools_without_secrets(inner)}
-    if tool.get("type") != "mcp":
+    if tool.get("type") != MCP:
         return tool
     public = {name: value for name, value in tool.items() if name not in ("authorization", "headers")}
     return public | {"server_url": public_url(url)} if isinstance(url := tool.get("server_url"), str) else public
@@ -177,7 +180,7 @@ def has_secrets(request: CreateResponse) -> bool:
 
 
 def _has_secrets(tool: Tool) -> bool:
-    if tool.get("type") == "mcp" and any(tool.get(name) for name in SECRETS):
+    if tool.get("type") == MCP and any(tool.get(name) for name in SECRETS):
         return True
     inner = tool.get("tools")
     return isinstance(inner, list) and any(_has_secrets(each) for each in inner if isinstance(each, dict))

@@ -9,7 +9,7 @@ from antiphon.core.knowledge.help import Help
 from antiphon.core.protocols.responses.references import is_stored
 from antiphon.core.toolbox.deferred import DeferredTools, searches_here
 from antiphon.core.toolbox.definitions import DEFINITIONS, INNER, Define, define
-from antiphon.core.toolbox.mcp_servers import KnownLists, McpServers
+from antiphon.core.toolbox.mcp_servers import MCP, KnownLists, McpServers
 from antiphon.core.toolbox.response_tools import flat, tool_to_response
 from antiphon.core.toolbox.toolbox import NO_TOOLS, Toolbox
 from antiphon.core.toolbox.tools import TOOLS, ToolIdentity
@@ -60,7 +60,7 @@ def tools_to_box(
 
 
 def _add_found(box: Toolbox, tool: Tool, where: str, definitions: Mapping[str, Define]) -> None:
-    if tool.get("type") == "mcp" and _offer_found(box, tool):
+    if tool.get("type") == MCP and _offer_found(box, tool):
         return
     try:
         define(box, tool, where, definitions)
@@ -73,7 +73,7 @@ def _add_found(box: Toolbox, tool: Tool, where: str, definitions: Mapping[str, D
 def _offer_found(box: Toolbox, tool: Tool) -> bool:
     """Tools of a server that a search has found. The request itself says what the server is. False: it does not."""
     label, names = str(tool.get("server_label")), tool.get("allowed_tools")
-    named = [ToolIdentity("mcp", str(name), label) for name in names] if isinstance(names, list) else []
+    named = [ToolIdentity(MCP, str(name), label) for name in names] if isinstance(names, list) else []
     found = [identity for identity in named if identity in box.deferred.tools]
     for identity in found:
         box.offer_deferred(identity)

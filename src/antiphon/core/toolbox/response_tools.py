@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from antiphon.core.toolbox.mcp_servers import without_secrets
+from antiphon.core.toolbox.mcp_servers import MCP, without_secrets
 from antiphon.wire.hosted_items import DEFAULTS
 from antiphon.wire.input_items import Tool
 
@@ -74,5 +74,5 @@ IN_RESPONSE: dict[str, Callable[[Tool], Tool]] = {
     "function": _function,
     "custom": _given,
     "namespace": _namespace,
-    "mcp": _mcp,
+    MCP: _mcp,
 }

@@ -16,6 +16,7 @@ from msgspec import structs
 
 from antiphon.core.toolbox.choice import Choice, allowed_deferred
 from antiphon.core.toolbox.deferred import DeferredTool
+from antiphon.core.toolbox.mcp_servers import MCP
 from antiphon.core.toolbox.response_tools import tool_to_response
 from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.core.toolbox.tools import SERVER_SEARCH, ToolIdentity, is_namespace_of_its_own
@@ -98,7 +99,7 @@ class Group(NamedTuple):
 def _group(identity: ToolIdentity) -> Group | None:
     if not identity.namespace or is_namespace_of_its_own(identity):
         return None
-    return Group(identity.kind == "mcp", identity.namespace)
+    return Group(identity.kind == MCP, identity.namespace)
 
 
 def group_words(tool: DeferredTool) -> str:
@@ -126,10 +127,10 @@ def _identities(tool: Tool) -> Iterable[ToolIdentity]:
         inner = tool.get("tools")
         members = [each for each in inner if isinstance(each, dict)] if isinstance(inner, list) else []
         yield from (ToolIdentity(str(each.get("type")), str(each.get("name")), name) for each in members)
-    elif kind == "mcp":
+    elif kind == MCP:
         names = tool.get("allowed_tools")
         label = str(tool.get("server_label"))
-        yield from (ToolIdentity("mcp", str(each), label) for each in (names if isinstance(names, list) else ()))
+        yield from (ToolIdentity(MCP, str(each), label) for each in (names if isinstance(names, list) else ()))
     else:
         yield ToolIdentity(str(kind), name, name if kind == "function" else None)
 

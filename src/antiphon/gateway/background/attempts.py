@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from antiphon.core.events.lifecycle import failed_response_events
-from antiphon.core.protocols.responses.limits import NO_LIMITS
+from antiphon.core.protocols.responses.fields import NO_LIMITS
 from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.errors import (
     UNREADABLE,

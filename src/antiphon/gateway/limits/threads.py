@@ -1,6 +1,5 @@
 """Work that would keep the event loop from everything else, and is done in a thread: large pieces of an engine's answer, large
-requests, the calls of an exchange that has much to convert, and views: requests opened in the inspector, lists of what is
-stored.
+requests, and views: requests opened in the inspector, lists of what is stored.
 
 Views are not what the gateway is for: they have a thread of their own, few places, and owners take turns. Work that was begun
 keeps its place to its end, also if its client has left: a thread, or a database, cannot be stopped.
@@ -16,9 +15,8 @@ from typing import Any, TypeVar
 
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.events.plain_deltas import AnyEvent
-from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.prompt.documents import outcome_size
-from antiphon.errors import ApiError, RateLimited
+from antiphon.errors import RateLimited
 from antiphon.gateway.limits.fair_queue import FairQueue, QueueFull
 from antiphon.gateway.limits.places import Clock, Place, whole_seconds
 
@@ -104,40 +102,7 @@ async def freed_aside(items: list[Any], *, large: bool) -> AsyncIterator[None]:
     await run_aside(items.clear, large=large)
 
 
-# ---- An exchange that a thread may be using --------------------------------------------------------------------------
-
-
-class ExchangeCalls:
-    """The calls of an exchange. One that may take long is made in a thread: until it returns, nobody else may call the
-    exchange, and an abort waits."""
-
-    __slots__ = ("_exchange", "aborted", "in_thread", "is_large", "late_abort")
-
-    def __init__(self, exchange: Exchange, *, is_large: bool) -> None:
-        self._exchange = exchange
-        # What takes as long as its items are many is done in a thread.
-        self.is_large = is_large
-        # The exchange is in use there.
-        self.in_thread = False
-        # With which the response was aborted, and an abort that waits until the exchange may be called again.
-        self.aborted: ApiError | None = None
-        self.late_abort: ApiError | None = None
-
-    async def make(self, call: Callable[[], list[AnyEvent]], *, in_thread: bool) -> list[AnyEvent]:
-        self.in_thread = in_thread
-        try:
-            return await run_aside(call, large=in_thread)
-        finally:
-            self.in_thread = False
-
-    def join_pieces(self) -> None:
-        if not self.in_thread:
-            self._exchange.join_pieces()
-
-    def heartbeat(self) -> list[AnyEvent]:
-        """None while a thread uses the exchange."""
-        return [] if self.in_thread else self._exchange.heartbeat()
-
+# ---- Views -------------------------------------------------------------------------------------------------------------
 
 MANY_VIEWS = "Too many requests of the inspector are waiting. Try again in about {wait} s."
 # How many may wait. If it is full, the owner that has most of them gives way.

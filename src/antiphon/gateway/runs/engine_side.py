@@ -14,9 +14,9 @@ from antiphon.engines.replies import Reply
 from antiphon.engines.upstream import Engine
 from antiphon.errors import ApiError
 from antiphon.gateway.limits.engine_limits import EngineSeat
-from antiphon.gateway.limits.threads import LARGE_PIECE, Backlog, ExchangeCalls
+from antiphon.gateway.limits.threads import LARGE_PIECE, Backlog
 from antiphon.gateway.runs.observers import RunObservers
-from antiphon.gateway.runs.outbox import Outbox
+from antiphon.gateway.runs.outbox import ExchangeCalls, Outbox
 from antiphon.gateway.runs.timers import EngineWatch
 
 # ---- The checks of one response, before its engine is asked and while that answers -----------------------------------

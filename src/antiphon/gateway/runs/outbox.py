@@ -1,16 +1,53 @@
 """The client's side of a run: its events on their way, and what pauses the engine meanwhile."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from antiphon.core.events.encode import Encoder, MessageEncoder, to_json
 from antiphon.core.events.lifecycle import Heartbeat
 from antiphon.core.events.plain_deltas import AnyEvent, DeltaTemplate, PlainDelta
+from antiphon.core.exchange.exchange import Exchange
 from antiphon.engines.replies import Reply
-from antiphon.gateway.limits.threads import ExchangeCalls
+from antiphon.errors import ApiError
+from antiphon.gateway.limits.threads import run_aside
 from antiphon.gateway.runs.observers import RunObservers
-from antiphon.transport.write_batch import WriteBatch
+from antiphon.transport.interfaces import WriteBatch
+
+# ---- An exchange that a thread may be using --------------------------------------------------------------------------
+
+
+class ExchangeCalls:
+    """The calls of an exchange. One that may take long is made in a thread: until it returns, nobody else may call the
+    exchange, and an abort waits."""
+
+    __slots__ = ("_exchange", "aborted", "in_thread", "is_large", "late_abort")
+
+    def __init__(self, exchange: Exchange, *, is_large: bool) -> None:
+        self._exchange = exchange
+        # What takes as long as its items are many is done in a thread.
+        self.is_large = is_large
+        # The exchange is in use there.
+        self.in_thread = False
+        # With which the response was aborted, and an abort that waits until the exchange may be called again.
+        self.aborted: ApiError | None = None
+        self.late_abort: ApiError | None = None
+
+    async def make(self, call: Callable[[], list[AnyEvent]], *, in_thread: bool) -> list[AnyEvent]:
+        self.in_thread = in_thread
+        try:
+            return await run_aside(call, large=in_thread)
+        finally:
+            self.in_thread = False
+
+    def join_pieces(self) -> None:
+        if not self.in_thread:
+            self._exchange.join_pieces()
+
+    def heartbeat(self) -> list[AnyEvent]:
+        """None while a thread uses the exchange."""
+        return [] if self.in_thread else self._exchange.heartbeat()
+
 
 # ---- Whether the engine may send: not while its client has to read, and not while a thread has to. Each of them pauses it ----
 

@@ -20,10 +20,9 @@ from antiphon.engines.upstream import Engine
 from antiphon.errors import ApiError, EngineError, EngineStalled, EngineUnavailable
 from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.limits.places import Place
-from antiphon.gateway.limits.threads import ExchangeCalls
 from antiphon.gateway.runs.engine_side import AnswerChecks, BodyReader, EngineSide
 from antiphon.gateway.runs.observers import Arrival, Observer, RunObservers
-from antiphon.gateway.runs.outbox import NoSink, Outbox, Sink
+from antiphon.gateway.runs.outbox import ExchangeCalls, NoSink, Outbox, Sink
 from antiphon.gateway.runs.steps import Equipment, Steps
 from antiphon.gateway.runs.timers import EngineWatch
 from antiphon.gateway.runs.tool_calls import ToolCalls

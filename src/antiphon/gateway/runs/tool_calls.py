@@ -5,8 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
 from antiphon.core.exchange.steps import ToolCall
-from antiphon.core.hosted.mcp.tools import MCP
-from antiphon.core.toolbox.mcp_servers import Listing, McpListError, McpServer
+from antiphon.core.toolbox.mcp_servers import MCP, Listing, McpListError, McpServer
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import counted
 from antiphon.gateway.runs.observers import RunObservers

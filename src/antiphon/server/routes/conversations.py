@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp import web
 from msgspec import Struct
 
-from antiphon.core.protocols.responses.limits import RequestLimits, check_items
+from antiphon.core.protocols.responses.fields import RequestLimits, check_items
 from antiphon.gateway.limits.threads import LARGE_BODY, freed_aside, run_aside
 from antiphon.gateway.state.record_format import stored_to_items
 from antiphon.server.answers import notice_header, to_json

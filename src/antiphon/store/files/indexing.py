@@ -18,7 +18,7 @@ _CLAIM = f"""
 UPDATE vector_store_files SET holder = $3, held_until = $4, attempts = attempts + 1
 WHERE store = $1 AND file = $2 RETURNING attempts, {COLUMNS}"""
 # As long as it is still this document that is to be made, and made here.
-_HELD = "store = $1 AND file = $2 AND document = $3 AND holder = $4 AND status = 'in_progress'"
+_LEASED = "store = $1 AND file = $2 AND document = $3 AND holder = $4 AND status = 'in_progress'"
 
 
 def is_work_left(now: float) -> Operation[bool]:
@@ -54,41 +54,41 @@ def still_leased(worker: str, files: Sequence[StoreFileRecord]) -> Operation[set
     """The documents that are still claimed."""
     kept = set()
     for each in files:
-        if (yield Statement(f"SELECT 1 FROM vector_store_files WHERE {_HELD}", _held(each, worker))):
+        if (yield Statement(f"SELECT 1 FROM vector_store_files WHERE {_LEASED}", _lease_of(each, worker))):
             kept.add(each.document)
     return kept
 
 
 def renew(worker: str, files: Sequence[StoreFileRecord], lease: float, now: float) -> Operation[None]:
-    text = f"UPDATE vector_store_files SET held_until = $5 WHERE {_HELD}"
+    text = f"UPDATE vector_store_files SET held_until = $5 WHERE {_LEASED}"
     for each in sorted(files, key=lambda file: (file.store, file.file)):
-        yield Statement(text, (*_held(each, worker), now + lease))
+        yield Statement(text, (*_lease_of(each, worker), now + lease))
 
 
 def report(worker: str, file: StoreFileRecord, lease: float, now: float) -> Operation[bool]:
     """Some chunks were added. False: the claim is lost."""
-    text = f"UPDATE vector_store_files SET held_until = $5, attempts = 1 WHERE {_HELD}"
-    return bool((yield Change(text, (*_held(file, worker), now + lease)))[0][0])
+    text = f"UPDATE vector_store_files SET held_until = $5, attempts = 1 WHERE {_LEASED}"
+    return bool((yield Change(text, (*_lease_of(file, worker), now + lease)))[0][0])
 
 
 def reserve(worker: str, file: StoreFileRecord, size: int, room: Room) -> Operation[bool]:
     """Counts the text of a file's chunks before they are added. False: there is no room for it."""
     # Others wait, so that two do not take the same room.
     yield Statement("SELECT id FROM file_room WHERE id = 1 FOR UPDATE")
-    yield Statement(f"UPDATE vector_store_files SET size = $5 WHERE {_HELD}", (*_held(file, worker), size))
+    yield Statement(f"UPDATE vector_store_files SET size = $5 WHERE {_LEASED}", (*_lease_of(file, worker), size))
     return (yield from room_left(file.owner, room)) >= 0
 
 
 def finish(worker: str, file: StoreFileRecord) -> Operation[bool]:
-    text = f"UPDATE vector_store_files SET status = 'completed', holder = NULL WHERE {_HELD}"
-    return bool((yield Change(text, _held(file, worker)))[0][0])
+    text = f"UPDATE vector_store_files SET status = 'completed', holder = NULL WHERE {_LEASED}"
+    return bool((yield Change(text, _lease_of(file, worker)))[0][0])
 
 
 def fail(worker: str, file: StoreFileRecord, code: str, message: str) -> Operation[bool]:
     """What there is of it is discarded."""
     text = f"""UPDATE vector_store_files SET status = 'failed', holder = NULL, size = 0, error_code = $5, error_message = $6
-        WHERE {_HELD}"""
-    if not (yield Change(text, (*_held(file, worker), code, message)))[0][0]:
+        WHERE {_LEASED}"""
+    if not (yield Change(text, (*_lease_of(file, worker), code, message)))[0][0]:
         return False
     yield Statement(DISCARD, (file.store, file.document))
     return True
@@ -96,8 +96,8 @@ def fail(worker: str, file: StoreFileRecord, code: str, message: str) -> Operati
 
 def give_back(worker: str, file: StoreFileRecord, available_at: float, *, is_lost: bool) -> Operation[None]:
     """Another one may claim it from then on. `is_lost`: this attempt counts."""
-    text = f"""UPDATE vector_store_files SET holder = NULL, held_until = $5, attempts = attempts - $6 WHERE {_HELD}"""
-    yield Statement(text, (*_held(file, worker), available_at, 0 if is_lost else 1))
+    text = f"""UPDATE vector_store_files SET holder = NULL, held_until = $5, attempts = attempts - $6 WHERE {_LEASED}"""
+    yield Statement(text, (*_lease_of(file, worker), available_at, 0 if is_lost else 1))
     yield Wake(INDEXING)
 
 
@@ -110,5 +110,5 @@ def discard(file: StoreFileRecord) -> Operation[None]:
         yield Wake(INDEXING)
 
 
-def _held(file: StoreFileRecord, worker: str) -> tuple[str, str, str, str]:
+def _lease_of(file: StoreFileRecord, worker: str) -> tuple[str, str, str, str]:
     return file.store, file.file, file.document, worker

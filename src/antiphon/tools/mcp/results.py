@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from antiphon.core.hosted.mcp.forms import content_to_text
-from antiphon.core.protocols.responses.limits import is_deeper
+from antiphon.core.protocols.responses.fields import is_deeper
 from antiphon.core.toolbox.mcp_servers import READ_ONLY
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import counted

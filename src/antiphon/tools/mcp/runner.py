@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from antiphon.core.exchange.steps import ToolCall
-from antiphon.core.hosted.mcp.tools import MCP, McpTools
+from antiphon.core.hosted.mcp.tools import McpTools
 from antiphon.core.toolbox.definitions import leave_out
-from antiphon.core.toolbox.mcp_servers import Listing, McpListError, McpServer
+from antiphon.core.toolbox.mcp_servers import MCP, Listing, McpListError, McpServer
 from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import missing_extra

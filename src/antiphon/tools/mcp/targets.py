@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from antiphon.core.exchange.steps import ToolCall
-from antiphon.core.toolbox.mcp_servers import McpServer
+from antiphon.core.toolbox.mcp_servers import MCP, McpServer
 from antiphon.tools.runner import ToolContext
 
 Pairs = tuple[tuple[str, str], ...]
@@ -118,7 +118,7 @@ NO_SERVERS = "this gateway has no MCP servers"
 
 
 def operators_call(server: str, tool: str, arguments: Mapping[str, Any]) -> ToolCall:
-    return ToolCall(f"{server}.{tool}", "mcp", tool, server, msgspec.json.encode(arguments).decode())
+    return ToolCall(f"{server}.{tool}", MCP, tool, server, msgspec.json.encode(arguments).decode())
 
 
 def operators_context(context: ToolContext) -> ToolContext:

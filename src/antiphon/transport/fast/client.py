@@ -20,8 +20,7 @@ from yarl import URL
 
 from antiphon.transport.connections import EngineConnector
 from antiphon.transport.fast.connection import CLOSED, EngineConnection, PushedAnswer
-from antiphon.transport.interfaces import REQUEST_HEADERS, EndpointOptions, NotReachable, Stale, Transport
-from antiphon.transport.write_batch import WriteBatch
+from antiphon.transport.interfaces import REQUEST_HEADERS, EndpointOptions, NotReachable, Stale, Transport, WriteBatch
 
 # Seconds after which another address of a host is tried beside the first.
 NEXT_ADDRESS = 0.25

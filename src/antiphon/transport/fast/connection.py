@@ -12,8 +12,7 @@ import aiohttp
 
 from antiphon.transport.fast.answers import Framing, Head, find_head_end, read_head
 from antiphon.transport.fast.decompression import Decompression
-from antiphon.transport.interfaces import HIGH_WATER, NO_RECEIVER, NotHttp, Receiver, Stale
-from antiphon.transport.write_batch import WriteBatch
+from antiphon.transport.interfaces import HIGH_WATER, NO_RECEIVER, NotHttp, Receiver, Stale, WriteBatch
 
 CLOSED = "The connection was closed."
 

@@ -18,6 +18,7 @@ from yarl import URL
 
 from antiphon.logs import log
 from antiphon.transport.connections import Connection, ConnectionOptions, Server, SlowBody
+from antiphon.transport.interfaces import WriteBatch
 from antiphon.transport.internals import (
     AnsweringConnection,
     DirectRequest,
@@ -29,7 +30,6 @@ from antiphon.transport.internals import (
     whole_body,
 )
 from antiphon.transport.watched import Watched
-from antiphon.transport.write_batch import WriteBatch
 
 # ---- The heads of requests that have nothing unusual, read in a few calls. Every other head is left to aiohttp -------
 # So this is stricter than HTTP: what a parser could understand in two ways is never read here.

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.prompt.convert import ChatInputs, request_to_chat
-from antiphon.core.protocols.responses.limits import (
+from antiphon.core.protocols.responses.fields import (
     DEEPEST_GROUP,
     DEFAULT_LIMITS,
     LONGEST_PATTERN,

@@ -5,7 +5,7 @@ import msgspec
 from antiphon.core.events.encode import STILL_HERE
 from antiphon.core.events.json_pieces import LONG_TEXT, JsonPieces
 from antiphon.core.events.lifecycle import Lifecycle, Numbering
-from antiphon.core.protocols.responses.limits import DEFAULT_LIMITS
+from antiphon.core.protocols.responses.fields import DEFAULT_LIMITS
 from antiphon.core.protocols.responses.protocol import RESPONSES, RESPONSES_WEBSOCKET
 from antiphon.errors import MethodNotAllowed, RateLimited
 from antiphon.wire.responses import Response

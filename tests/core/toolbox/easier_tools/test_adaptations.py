@@ -31,7 +31,7 @@ from support.exchanges import Recorder
 from support.gateway import GatewayUnderTest, running_gateway
 
 from antiphon.core.checks.work import CheckOutcome
-from antiphon.core.events.lifecycle import EventStyle
+from antiphon.core.events.lifecycle import EventOptions
 from antiphon.core.items.calls import FORMS, CallState
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.help import NO_HELP, Help
@@ -104,7 +104,7 @@ async def _answer(gateway: GatewayUnderTest, items: list[Item], tools: list[Tool
 def test_to_the_engine_a_call_stays_what_the_model_wrote() -> None:
     conversion = convert([USER], [EXEC_COMMAND])
     tools = conversion.requirements.tools
-    state = CallState("c1", new_id=lambda prefix: prefix, tools=tools, style=EventStyle(), forms=FORMS)
+    state = CallState("c1", new_id=lambda prefix: prefix, tools=tools, style=EventOptions(), forms=FORMS)
     state.name = "shell"
     wrote = ['{"command": ', '"ls"}']
     for piece in wrote:
@@ -255,7 +255,7 @@ def test_without_help_the_request_is_what_it_was() -> None:
         {"type": "custom_tool_call", "call_id": "c1", "name": "apply_patch", "input": CASES["write"].item["input"]},
         {"type": "function_call", "call_id": "c2", "name": "exec_command", "arguments": '{"cmd": "ls"}'},
     ]
-    other_help = Help(holds_calls=False, stops_loops=True, lean_codex=True, reason="a test")
+    other_help = Help(constrains_answers=False, stops_loops=True, lean_codex=True, reason="a test")
     plain, other = convert(items, tools, NO_HELP), convert(items, tools, other_help)
     assert chat_to_bytes(plain.chat) == chat_to_bytes(other.chat)
     assert offered(plain) == ["exec_command", "write_stdin", "apply_patch"]

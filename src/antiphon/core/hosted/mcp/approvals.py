@@ -6,11 +6,11 @@ from typing import Any
 from msgspec import Struct
 
 from antiphon.core.hosted.mcp.forms import McpForm
-from antiphon.core.hosted.mcp.tools import MCP
 from antiphon.core.items.call_forms import FunctionForm
 from antiphon.core.items.calls import CallState
 from antiphon.core.protocols.responses.read import convert
 from antiphon.core.protocols.responses.references import item_path
+from antiphon.core.toolbox.mcp_servers import MCP
 from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.core.toolbox.tools import ToolIdentity, ToolResult
 from antiphon.errors import InvalidRequest, quoted
@@ -27,7 +27,7 @@ class Approval(Struct, frozen=True):
     request: McpApprovalRequest
 
     @property
-    def native(self) -> ToolIdentity:
+    def identity(self) -> ToolIdentity:
         return ToolIdentity(MCP, self.request.name, self.request.server_label)
 
 
@@ -84,7 +84,7 @@ class ApprovedCall(CallState):
     def __init__(self, approval: Approval, box: Toolbox, **options: Any) -> None:
         super().__init__(approval.request.id, **options)
         self._approval = approval
-        self.name = box.name_of(approval.native)
+        self.name = box.name_of(approval.identity)
         arguments = approval.request.arguments
         self.feed(arguments if arguments.strip() else "{}")
         if (problem := self._problem(box)) is not None:
@@ -92,21 +92,21 @@ class ApprovedCall(CallState):
 
     def _problem(self, box: Toolbox) -> str | None:
         request = self._approval.request
-        if self.native not in box.offered.names and self.native not in box.deferred.tools:
+        if self.identity not in box.offered.names and self.identity not in box.deferred.tools:
             return f"the MCP server {request.server_label} has no tool {request.name}"
         # Half of a command must not run, even if it was approved.
         return None if is_json_object(self.arguments) else "its arguments are not a JSON object"
 
     @property
-    def native(self) -> ToolIdentity:
-        return self._approval.native
+    def identity(self) -> ToolIdentity:
+        return self._approval.identity
 
     @property
     def _kind(self) -> type[FunctionForm]:
         return McpForm
 
     def _make_form(self, output_index: int) -> FunctionForm:
-        place = (self.native, self._new_id(McpForm.prefix), self.call_id, output_index, self._style)
+        place = (self.identity, self._new_id(McpForm.prefix), self.call_id, output_index, self._style)
         return McpForm(*place, approval_request_id=self._approval.request.id)
 
     @property

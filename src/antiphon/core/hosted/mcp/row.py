@@ -2,9 +2,10 @@
 
 from antiphon.core.hosted.hosted_tool import HostedTool, Record
 from antiphon.core.hosted.mcp.forms import ApprovalForm, McpForm, error_to_text
-from antiphon.core.hosted.mcp.tools import MCP, ListState, McpTools
+from antiphon.core.hosted.mcp.tools import ListState, McpTools
 from antiphon.core.items.item_type import Draft, ItemType, keep_arguments
 from antiphon.core.protocols.responses.read import convert
+from antiphon.core.toolbox.mcp_servers import MCP
 from antiphon.core.toolbox.prompt_texts import NOT_APPROVED, REASON
 from antiphon.core.toolbox.tools import ToolIdentity
 from antiphon.partial_json import arguments_to_text
@@ -37,8 +38,8 @@ def approval_response_to_chat(draft: Draft, item: Item, where: str) -> None:
     request = draft.approval_requests.get(response.approval_request_id)
     if response.approve or request is None:
         return
-    native = ToolIdentity(MCP, request["name"], request["server_label"])
-    draft.call(response.approval_request_id, native, request["arguments"])
+    identity = ToolIdentity(MCP, request["name"], request["server_label"])
+    draft.call(response.approval_request_id, identity, request["arguments"])
     text = f"{NOT_APPROVED} {REASON.format(reason=response.reason)}" if response.reason else NOT_APPROVED
     draft.output(response.approval_request_id, [{"type": "text", "text": text}], where)
 

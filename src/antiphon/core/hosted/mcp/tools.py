@@ -16,7 +16,7 @@ from antiphon.core.protocols.responses.read import convert
 from antiphon.core.protocols.responses.references import is_stored
 from antiphon.core.toolbox import built_in
 from antiphon.core.toolbox.definitions import leave_out
-from antiphon.core.toolbox.mcp_servers import Listing, McpDefinition, McpListError, is_idempotent, is_redacted
+from antiphon.core.toolbox.mcp_servers import MCP, Listing, McpDefinition, McpListError, is_idempotent, is_redacted
 from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.core.toolbox.tools import ATTACHED, TOOLS, ToolIdentity
 from antiphon.errors import InvalidRequest, quoted
@@ -91,10 +91,6 @@ ATTACHED_LABEL = "the gateway has an MCP server of its own with the label {label
 NOT_STORED = "the address of its server is not stored. Send the tool again"
 
 
-# The type of the tool, and the kind of its calls.
-MCP = "mcp"
-
-
 class McpTools(HostedDefinition):
     """`labels`: the servers of the operator, which a request may name without a URL. `check_url`: why a URL of a request may
     not be used, as far as that can be seen from the URL itself; None: it may."""
@@ -166,13 +162,13 @@ def _offer(box: Toolbox, given: McpDefinition, tools: Sequence[McpTool], where: 
     for tool in tools:
         if not given.offers(tool):
             continue
-        native = ToolIdentity(MCP, tool.name, given.server_label)
+        identity = ToolIdentity(MCP, tool.name, given.server_label)
         # Of tools with one name, what is stricter counts.
         if given.needs_approval(tool):
-            box.needs_approval.add(native)
+            box.needs_approval.add(identity)
         if not is_idempotent(tool):
-            box.not_idempotent.add(native)
-        box.add(native, _to_function(tool), where)
+            box.not_idempotent.add(identity)
+        box.add(identity, _to_function(tool), where)
 
 
 def _to_function(tool: McpTool) -> ChatFunction:

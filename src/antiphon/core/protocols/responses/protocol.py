@@ -8,7 +8,7 @@ import msgspec
 from antiphon.core.events.encode import Encoder, MessageEncoder, SseEncoder
 from antiphon.core.events.json_pieces import JsonPieces, long_json
 from antiphon.core.protocols.client_protocol import JSON, Channel, ClientProtocol, ErrorAnswer, ReadRequest
-from antiphon.core.protocols.responses.limits import RequestLimits
+from antiphon.core.protocols.responses.fields import RequestLimits
 from antiphon.core.protocols.responses.read import body_to_request, message_to_request
 from antiphon.errors import ApiError
 from antiphon.wire.responses import Response

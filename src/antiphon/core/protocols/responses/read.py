@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct, inspect
 
 from antiphon.core.protocols.responses.field_errors import complaint_to_error, flat_types, unreadable_to_error
-from antiphon.core.protocols.responses.limits import DEFAULT_LIMITS, RequestLimits, check_nesting, check_request
+from antiphon.core.protocols.responses.fields import DEFAULT_LIMITS, RequestLimits, check_nesting, check_request
 from antiphon.errors import UNREADABLE, InvalidRequest
 from antiphon.wire.responses import CreateResponse, ReasoningOptions, StreamOptions, TextFormat, TextOptions
 
