@@ -22,7 +22,7 @@ from support.tiny_model import write_tiny_model
 from antiphon.core.checks.schemas import read
 from antiphon.engines.embedded import CannotEmbed
 from antiphon.engines.embedded.gguf_header import read_header
-from antiphon.engines.embedded.model_files import find_weights, template_for
+from antiphon.engines.embedded.weights import find_weights, template_for
 from antiphon.settings.settings import Settings, models_directory
 from bench.page import keep
 from bench.processes import BenchFailed, free_port, running

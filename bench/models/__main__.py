@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from antiphon.engines.embedded import CannotEmbed
-from antiphon.engines.embedded.model_files import alias_of
+from antiphon.engines.embedded.weights import alias_of
 from bench.models.codex_runs import TaskRun, installed_codex, run_task
 from bench.models.page import PAGE, page, question_table, task_tables, tool_questions
 from bench.models.question_runs import QuestionRun, ask

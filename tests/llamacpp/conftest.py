@@ -13,7 +13,7 @@ from support.template_battery import CONTEXT
 from support.tiny_model import write_tiny_model
 
 from antiphon.engines.embedded.gguf_header import read_header
-from antiphon.engines.embedded.model_files import template_for
+from antiphon.engines.embedded.weights import template_for
 
 
 @pytest.fixture(scope="session")

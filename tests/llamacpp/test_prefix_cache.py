@@ -8,7 +8,7 @@ from support.llamacpp import running_llamacpp
 from support.tiny_model import write_tiny_model
 
 from antiphon.engines.embedded.gguf_header import read_header
-from antiphon.engines.embedded.model_files import template_for
+from antiphon.engines.embedded.weights import template_for
 
 TURNS = 10
 # Compared with one turn, about as long as the instructions of a coding agent.

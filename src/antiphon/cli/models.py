@@ -14,9 +14,10 @@ from rich.table import Table
 
 from antiphon.app.start_up import this_machine
 from antiphon.engines.embedded.model_choice import Machine
-from antiphon.engines.embedded.model_files import find_weights, pulled_file
 from antiphon.engines.embedded.named_models import BY_NAME, MAX_DEFAULT_CONTEXT, MODELS, TOY, NamedModel
 from antiphon.engines.embedded.progress import print_progress
+from antiphon.engines.embedded.pulled_models import pulled_file
+from antiphon.engines.embedded.weights import find_weights
 from antiphon.errors import counted
 from antiphon.settings.settings import Settings, models_directory
 

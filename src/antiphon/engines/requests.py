@@ -11,8 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.core.knowledge.dialects import BY_NAME, PLAIN
-from antiphon.core.knowledge.failures import headers_to_advice, http_answer_to_error
+from antiphon.core.knowledge.failures import http_answer_to_error
 from antiphon.core.knowledge.knowledge import EngineKnowledge
+from antiphon.core.knowledge.retry_advice import headers_to_advice
 from antiphon.core.stream.engine_protocols import PROTOCOLS
 from antiphon.engines.affinity import NO_ROUTING, trace_headers
 from antiphon.engines.bodies import read_document, read_refusal

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.knowledge.failures import LONGEST_RETRY_AFTER, RetryAdvice, headers_to_advice
+from antiphon.core.knowledge.retry_advice import LONGEST_RETRY_AFTER, RetryAdvice, headers_to_advice
 
 # Sun, 06 Nov 1994 08:49:37 GMT
 NOW = 784111777.0

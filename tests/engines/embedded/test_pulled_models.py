@@ -17,7 +17,7 @@ from filelock import FileLock
 from support.model_sources import HUB, SourceServer, a_model, one_package, packages, write_wheels
 from support.wheels import FileServer, write_wheel
 
-from antiphon.engines.embedded import CannotEmbed, model_files
+from antiphon.engines.embedded import CannotEmbed, pulled_models
 from antiphon.engines.embedded.downloads import ATTEMPTS
 from antiphon.engines.embedded.named_models import Source
 from bench.processes import free_port
@@ -31,7 +31,7 @@ EVERYWHERE = a_model(DATA, HUB, THREE)
 
 
 # Without the pauses between the attempts of a download.
-fetch = partial(model_files.fetch, first_pause=0.001)
+fetch = partial(pulled_models.fetch, first_pause=0.001)
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from support.commands import ANTIPHON, environment
 from support.streams import check_stream, parse
 
 from antiphon.engines.embedded.gguf_header import read_header
-from antiphon.engines.embedded.model_files import find_weights, template_for
+from antiphon.engines.embedded.weights import find_weights, template_for
 
 pytestmark = [pytest.mark.smollm2, pytest.mark.timeout(600)]
 

@@ -10,7 +10,7 @@ from support.llamacpp import running_llamacpp
 from support.tiny_model import write_tiny_model
 
 from antiphon.engines.embedded.gguf_header import GgufHeader, read_header
-from antiphon.engines.embedded.model_files import template_for
+from antiphon.engines.embedded.weights import template_for
 
 Message = dict[str, Any]
 Ask = Callable[..., Awaitable[Any]]

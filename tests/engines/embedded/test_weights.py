@@ -9,8 +9,8 @@ from support.model_sources import FILE, REPOSITORY, SourceServer, a_model
 from support.tiny_model import write_tiny_model
 
 from antiphon.engines.embedded import CannotEmbed
-from antiphon.engines.embedded.model_files import find_weights
 from antiphon.engines.embedded.named_models import BY_NAME
+from antiphon.engines.embedded.weights import find_weights
 from bench.processes import free_port
 
 

@@ -36,7 +36,7 @@ from antiphon.cli.codex.process import Stopped, run_codex_process, stop_signals
 from antiphon.cli.gateway_client import KEY_VARIABLE
 from antiphon.cli.models import pulled_model
 from antiphon.core.knowledge.help import Help
-from antiphon.engines.embedded.model_files import alias_of
+from antiphon.engines.embedded.weights import alias_of
 from antiphon.server.routes.models import catalog_entry
 from antiphon.settings.settings import Settings, data_directory
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from msgspec import Struct
 from rich.filesize import decimal
 
-from antiphon.engines.embedded.model_files import pulled_file
 from antiphon.engines.embedded.named_models import MODELS, SMALL, TOY, NamedModel, best
+from antiphon.engines.embedded.pulled_models import pulled_file
 
 # ---- How much memory this machine, or the container that we run in, has; and how much of a file a process has in it ----
 

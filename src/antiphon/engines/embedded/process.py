@@ -20,9 +20,9 @@ from antiphon.core.knowledge.knowledge import Loading, Stage
 from antiphon.engines.embedded import CannotEmbed
 from antiphon.engines.embedded.child import NO_LLAMACPP, READY, Parameters
 from antiphon.engines.embedded.model_choice import bytes_read_by
-from antiphon.engines.embedded.model_files import Weights, alias_of, facts_of, find_weights, sampling_of, template_for
 from antiphon.engines.embedded.named_models import MAX_DEFAULT_CONTEXT
 from antiphon.engines.embedded.progress import Milestones, Progress, show_progress
+from antiphon.engines.embedded.weights import Weights, alias_of, facts_of, find_weights, sampling_of, template_for
 from antiphon.logs import log
 
 STOP_TIMEOUT = 5.0

