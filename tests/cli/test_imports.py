@@ -43,6 +43,6 @@ def test_one_process_starts_without_what_supervises_several_and_without_the_embe
     assert "antiphon.app.app" in modules
     assert (
         modules
-        & {"antiphon.app.processes.supervisor", "antiphon.engines.embedded.process", "antiphon.engines.embedded.pulled_models"}
+        & {"antiphon.app.processes.supervisor", "antiphon.engines.embedded.process", "antiphon.engines.embedded.weights"}
         == set()
     )
