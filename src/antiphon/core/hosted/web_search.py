@@ -103,7 +103,7 @@ class WebSearchForm(SilentForm):
             yield events.WebSearchCallCompleted(item_id=self._id, output_index=self._index)
 
     def item(self, status: Status) -> WebSearchCall:
-        action = arguments_to_action(self._native.name, self.members)
+        action = arguments_to_action(self._tool.name, self.members)
         item = WebSearchCall(id=self._id, status=self._shown_status(status), action=action)
         data = data_of(self._result, WebSearchData)
         if status != "in_progress" and self._result is not None:

@@ -105,8 +105,8 @@ class McpForm(FunctionForm):
         shown: HostedStatus = "failed" if self._error is not None else status
         return McpCall(
             id=self._id,
-            server_label=self._native.namespace or "",
-            name=self._native.name,
+            server_label=self._tool.namespace or "",
+            name=self._tool.name,
             arguments=self.arguments,
             approval_request_id=self._approval,
             status=shown,
@@ -126,4 +126,4 @@ class ApprovalForm(SilentForm):
     opens_whole = True
 
     def item(self, status: Status) -> OutputItem:
-        return McpApprovalRequest(self._id, self._native.namespace or "", self._native.name, self.arguments)
+        return McpApprovalRequest(self._id, self._tool.namespace or "", self._tool.name, self.arguments)
