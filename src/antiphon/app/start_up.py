@@ -9,29 +9,36 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 from aiohttp import web
-from rich.filesize import decimal
 
 from antiphon import logs
 from antiphon.app.banner import Address
-from antiphon.engines.embedded.model_choice import Machine, machine_memory
-from antiphon.engines.embedded.named_models import TOY
 from antiphon.server.parts import APP
 from antiphon.settings.errors import SettingsError
 from antiphon.settings.keys import is_loopback, needs_key
 from antiphon.settings.settings import Settings, models_directory
 
 if TYPE_CHECKING:
+    from antiphon.engines.embedded.model_choice import Machine
     from antiphon.engines.embedded.process import EngineProcess, SharedEngineProcess
 
 BETTER_MODEL = "{name} is a toy. For a model that does real work: antiphon pull {better} ({size}), then start again."
 
 
-def this_machine(settings: Settings) -> Machine:
+# Modules about models are imported when they are needed: most gateways have engines of their own.
+
+
+def this_machine(settings: Settings) -> "Machine":
+    from antiphon.engines.embedded.model_choice import Machine, machine_memory
+
     return Machine(models_directory(settings), machine_memory(), settings.model_context, settings.model_slots)
 
 
-def better_model(settings: Settings, model: str, machine: Machine | None = None) -> str | None:
+def better_model(settings: Settings, model: str, machine: "Machine | None" = None) -> str | None:
     """A line for who runs the toy without having pulled anything better. `machine`: None for this one."""
+    from rich.filesize import decimal
+
+    from antiphon.engines.embedded.named_models import TOY
+
     machine = machine or this_machine(settings)
     better = machine.recommended()
     if model != TOY.name or better is TOY or any(pulled.rank > TOY.rank for pulled in machine.pulled()):

@@ -96,6 +96,8 @@ def set_failed(response: Response, error: ApiError) -> None:
 class Lifecycle:
     """Frames one response: `start()`, any number of `heartbeat()`s, `end()`."""
 
+    __slots__ = ("_numbering", "_response", "_terminal")
+
     def __init__(self, response: Response, numbering: Numbering) -> None:
         self._response = response
         self._numbering = numbering

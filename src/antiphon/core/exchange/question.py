@@ -111,6 +111,22 @@ class ChosenEngine(Struct):
 class Question:
     """Every change converts the request anew: the conversion depends on the request and on what is known, and nothing else."""
 
+    __slots__ = (
+        "_environment",
+        "_lists",
+        "_progress",
+        "_request",
+        "_strict",
+        "_thought_too_long",
+        "_tools",
+        "_tools_ended",
+        "approvals",
+        "conversation",
+        "conversion",
+        "engine",
+        "input_work",
+    )
+
     def __init__(
         self,
         request: CreateResponse,

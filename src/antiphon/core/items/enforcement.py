@@ -43,6 +43,19 @@ class Rejection(NamedTuple):
 class Enforcement:
     """Measures one engine answer after another by the requirements. Each may be asked for again once."""
 
+    __slots__ = (
+        "_answered",
+        "_may_reject",
+        "_rejects",
+        "_shown_in_round",
+        "failure",
+        "left_out",
+        "not_constrained",
+        "rejection",
+        "requirements",
+        "runs",
+    )
+
     def __init__(self, *, may_reject: bool) -> None:
         self.requirements: Requirements = NO_REQUIREMENTS
         self.rejection: Rejection | None = None

@@ -103,6 +103,21 @@ COMPACTED_ITEMS: Items = {TextDelta: CompactionState, RefusalDelta: CompactionSt
 class Output:
     """`receive()` each delta of an engine answer, while nothing blocks the sequence; then `begin_answer()` for the next."""
 
+    __slots__ = (
+        "_answer_start",
+        "_enforcement",
+        "_forms",
+        "_items",
+        "_new_id",
+        "_pieces",
+        "_round_start",
+        "_sequence",
+        "_style",
+        "_usage",
+        "ending",
+        "reason",
+    )
+
     def __init__(
         self,
         sequence: ItemSequence,

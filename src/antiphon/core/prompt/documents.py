@@ -50,6 +50,8 @@ def plain_text(raw: bytes) -> str | None:
 class Documents:
     """The documents of one conversion: the texts of those that were read, and the work that reads the others."""
 
+    __slots__ = ("_outcome_of", "notices", "sent_files", "unread")
+
     def __init__(self, outcome_of: Callable[[bytes], CheckOutcome | None] = lambda digest: None) -> None:
         """`outcome_of`: what came of reading a document, by its digest; None if it was not read yet."""
         self._outcome_of = outcome_of

@@ -154,6 +154,8 @@ class Definition(Struct, frozen=True):
 class Checks:
     """The checks of one answer, and the definitions that they are made of."""
 
+    __slots__ = ("_flaw_of", "answer", "calls", "definitions")
+
     def __init__(self, flaw_of: Callable[[bytes | Grammar], Flaw | None]) -> None:
         self._flaw_of = flaw_of
         self.definitions: list[Definition] = []

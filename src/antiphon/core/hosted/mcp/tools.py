@@ -188,6 +188,8 @@ NOT_LISTED = "the tools of MCP server {label} are not offered: {error}"
 class ToolLists:
     """A list item is the cache of its server's tools: they are offered without asking the server again."""
 
+    __slots__ = ("_fresh", "_in_items", "_items", "notices")
+
     def __init__(self, items: Sequence[Item]) -> None:
         self._items = items
         self._in_items: Mapping[str, Sequence[McpTool]] | None = None
