@@ -2,7 +2,8 @@
 is done in one place."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import antiphon
@@ -32,6 +33,7 @@ core/events
 core/protocols/responses
 core/protocols/client_protocol.py
 core/protocols/responses/protocol.py
+core/protocols/messages
 core/protocols
 core/knowledge
 core/checks
@@ -153,6 +155,16 @@ PURE_PARTS = (
 )
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
+def nodes_of(path: Path) -> Sequence[ast.AST]:
+    return list(ast.walk(tree_of(path)))
+
+
 def name_of(path: Path) -> str:
     """`core/stream/frames.py`"""
     return path.relative_to(SOURCE).as_posix()
@@ -191,7 +203,7 @@ MODULES = {modules_of(path): path for path in FILES}
 
 def imports_of(path: Path) -> Iterator[str]:
     """Every name that is imported, also inside functions: `antiphon.errors.ApiError`."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -257,7 +269,7 @@ def test_the_core_does_no_input_or_output() -> None:
     asynchronous = [
         name_of(path)
         for path in pure
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes_of(path)
         if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith)
     ]
     assert breaches == []
@@ -275,7 +287,7 @@ def test_no_engines_name_stands_in_a_condition() -> None:
 
     breaches = []
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             tests = [node.test] if isinstance(node, ast.If | ast.IfExp | ast.While) else []
             patterns = [case.pattern for case in node.cases] if isinstance(node, ast.Match) else []
             breaches += [f"{path.name}: {ast.unparse(test)}" for test in [*tests, *patterns] if mentions(test)]
@@ -290,8 +302,8 @@ def test_no_engines_name_stands_in_a_condition() -> None:
 NAME_TOOLS = ("wire/", "tools/")
 # Name → where it is written besides.
 NAMED_ELSEWHERE: dict[str, tuple[str, ...]] = {
-    # An option of Codex.
-    "web_search": ("cli/codex/config.py",),
+    # An option of Codex, and the name that Anthropic has for it.
+    "web_search": ("cli/codex/config.py", "core/protocols/messages/tools.py"),
     # The client runs it, too; and a kernel has a channel of this name.
     "shell": ("core/toolbox/", "core/items/calls.py", "sandbox/kernel.py"),
     "hosted_shell": ("core/toolbox/tools.py",),
@@ -312,7 +324,7 @@ def homes_of(tool: HostedTool) -> set[Path]:
 
 def texts_of(path: Path) -> set[str]:
     """Every string but those that document something."""
-    nodes = list(ast.walk(ast.parse(path.read_text())))
+    nodes = nodes_of(path)
     documents = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     constants = [node for node in nodes if isinstance(node, ast.Constant) and id(node) not in documents]
     return {node.value for node in constants if isinstance(node.value, str)}
@@ -362,7 +374,7 @@ def test_there_is_one_name_for_an_item() -> None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
         return any(isinstance(target, ast.Name) and target.id == "Item" for target in targets)
 
-    named = {name_of(path) for path in FILES if any(map(names_items, ast.parse(path.read_text()).body))}
+    named = {name_of(path) for path in FILES if any(map(names_items, tree_of(path).body))}
     assert named == {"wire/input_items.py"}
 
 
@@ -394,7 +406,7 @@ def test_one_place_numbers_events() -> None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
         return any(isinstance(target, ast.Attribute) and target.attr == "sequence_number" for target in targets)
 
-    assert {path.name for path in FILES if any(map(numbers, ast.walk(ast.parse(path.read_text()))))} == {"lifecycle.py"}
+    assert {path.name for path in FILES if any(map(numbers, nodes_of(path)))} == {"lifecycle.py"}
 
 
 def test_the_error_the_events_and_the_check_of_a_response_have_one_writer() -> None:
@@ -417,7 +429,7 @@ def test_the_error_the_events_and_the_check_of_a_response_have_one_writer() -> N
         f"{name_of(path)}: {ast.unparse(target)}"
         for path in FILES
         if folder_of(path) in ("core/exchange", "core/items", "core/stream", "core/stream/text_calls")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes_of(path)
         for target in written(node)
         if is_anothers(target)
     ]
@@ -431,7 +443,7 @@ def test_nothing_parses_what_we_encoded_but_the_one_reader_of_stored_events() ->
     def mentions_frames(node: ast.AST) -> bool:
         return isinstance(node, ast.Constant) and isinstance(node.value, str | bytes) and "data: " in str(node.value)
 
-    knows = {path.name for path in FILES if any(map(mentions_frames, ast.walk(ast.parse(path.read_text()))))}
+    knows = {path.name for path in FILES if any(map(mentions_frames, nodes_of(path)))}
     assert knows == {"large_answers.py", "encode.py", "frames.py", "stored.py"}
     decodes = {path.name for path in FILES if "StreamEvent" in path.read_text()}
     assert decodes == {"events.py", "stored.py"}
@@ -460,7 +472,7 @@ def test_there_are_no_import_cycles() -> None:
 
 def imports_at_load(path: Path, modules: set[str]) -> Iterator[str]:
     """What is imported when the module is, and not later inside a function."""
-    pending: list[ast.AST] = [ast.parse(path.read_text())]
+    pending: list[ast.AST] = [tree_of(path)]
     while pending:
         node = pending.pop()
         if isinstance(node, ast.ImportFrom) and node.module:

@@ -59,16 +59,16 @@ class PlainText(ClientProtocol):
         streams = headers.get("Accept") != TEXT
         request = CreateResponse(input=words, tools=tools, stream=streams, store=False, background=True)
         check_request(request, limits)
-        return ReadRequest(request, ["smell"])
+        return ReadRequest(request, ["smell"], ["nothing is heard"])
 
-    def encoder(self) -> TextEncoder:
+    def encoder(self, request: CreateResponse) -> TextEncoder:
         return TextEncoder()
 
-    def whole(self, response: Response) -> bytes:
+    def whole(self, response: Response, request: CreateResponse) -> bytes:
         calls = [f"{item.name}({item.arguments})" for item in response.output if isinstance(item, FunctionCall)]
         return "\n".join([response.output_text or "", *calls, ""]).encode()
 
-    def error(self, error: ApiError) -> ErrorAnswer:
+    def error(self, error: ApiError, request_id: str = "") -> ErrorAnswer:
         return ErrorAnswer(error.status, f"! {error.message}\n".encode(), {**error.headers, "Content-Type": TEXT})
 
 
@@ -95,7 +95,7 @@ async def test_an_answer_is_streamed(gateway: GatewayUnderTest, engine: MockEngi
     engine.will(answer(chunk({"content": "Let me "}), chunk({"content": "look."}), call("look", '{"at": "it"}')))
     async with gateway.client.post(f"{gateway.url}/text", data=b"What is there?") as answered:
         assert await said(answered) == (200, 'Let me look.\nlook({"at": "it"})\n')
-        assert answered.headers["antiphon-notice"] == "field smell is unknown and was left out"
+        assert answered.headers["antiphon-notice"] == "field smell is unknown and was left out; nothing is heard"
     assert engine.last["messages"][-1]["content"] == "What is there?"
 
 

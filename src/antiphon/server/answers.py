@@ -151,7 +151,7 @@ def answer_failed(
     state.logged["error"] = error.code or error.kind
     started = state.started
     if started is None:
-        return error_to_answer(error, protocols.protocol_of(request.path, request.headers))
+        return error_to_answer(error, protocols.protocol_of(request.path, request.headers), state.id)
     # Nothing but the rest of a body may follow its head.
     if request.transport is not None:
         cut_off(request.transport, started)
@@ -164,15 +164,20 @@ def answer_unrouted(protocols: ProtocolPaths, request: web.BaseRequest, error: B
     failed = foreign_to_error(error, request) or _report_bug(error, request_id)
     log("bad_request", request_id=request_id, status=failed.status, error=failed.code or failed.kind)
     # Of what is not HTTP, aiohttp knows no path.
-    response = error_to_answer(failed, protocols.protocol_of(request.path, request.headers))
+    response = error_to_answer(failed, protocols.protocol_of(request.path, request.headers), request_id)
     response.headers["Server"] = SERVER
     response.headers["x-request-id"] = request_id
     return response
 
 
-def error_to_answer(error: ApiError, protocol: ClientProtocol) -> web.Response:
-    answer = protocol.error(error)
-    return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
+def error_to_answer(error: ApiError, protocol: ClientProtocol, request_id: str) -> web.Response:
+    answer = protocol.error(error, request_id)
+    headers = {**answer.headers, **id_header(protocol, request_id)}
+    return web.Response(status=answer.status, body=answer.body, headers=headers)
+
+
+def id_header(protocol: ClientProtocol, request_id: str) -> dict[str, str]:
+    return {} if protocol.id_header is None else {protocol.id_header: request_id}
 
 
 def _to_bytes(error: ApiError, protocol: ClientProtocol = RESPONSES) -> bytes:

@@ -26,6 +26,8 @@ class ReadRequest(NamedTuple):
     request: CreateResponse
     # The names of the fields that the protocol does not have. They are left out, and a notice names them.
     unknown: Sequence[str] = ()
+    # What else was changed or left out, a line each.
+    notices: Sequence[str] = ()
 
 
 class ErrorAnswer(NamedTuple):
@@ -51,6 +53,8 @@ class ClientProtocol(ABC):
     own_headers: ClassVar[frozenset[str]] = frozenset()
     # A header, in lower case, that may have the key: beside `Authorization: Bearer`, and `api-key`.
     key_header: ClassVar[str | None] = None
+    # The header of an answer in which its clients look for the id of their request, beside `x-request-id`.
+    id_header: ClassVar[str | None] = None
     # The `Content-Type` of an answer that is not streamed, and of one that is.
     whole_type: ClassVar[str] = JSON
     stream_type: ClassVar[str] = EVENT_STREAM
@@ -71,16 +75,17 @@ class ClientProtocol(ABC):
         `check_request` of the Responses protocol does so for a request that has been read."""
 
     @abstractmethod
-    def encoder(self) -> Encoder:
-        """A new one for each stream. It gets every event, also that of a failure in the middle (`response.failed`). What it
-        returns nothing for is not sent; for a heartbeat that has no form of its own, `heartbeat()` is."""
+    def encoder(self, request: CreateResponse) -> Encoder:
+        """A new one for each stream, which answers this request. It gets every event, also that of a failure in the middle
+        (`response.failed`). What it returns nothing for is not sent; for a heartbeat that has no form of its own, `heartbeat()`
+        is."""
 
     @abstractmethod
-    def whole(self, response: Response) -> bytes | JsonPieces:
+    def whole(self, response: Response, request: CreateResponse) -> bytes | JsonPieces:
         """The answer to a request that does not ask for a stream."""
 
     @abstractmethod
-    def error(self, error: ApiError) -> ErrorAnswer:
+    def error(self, error: ApiError, request_id: str = "") -> ErrorAnswer:
         """The answer to a request that fails before its stream begins, whatever fails: also one that no route has seen. What
         is not valid HTTP has no path, and gets the errors of the first protocol. What fails later is an event, which the
-        encoder gets. An error may have no `code`; its `kind` is always there."""
+        encoder gets. An error may have no `code`; its `kind` is always there. `request_id`: "" if there is none."""

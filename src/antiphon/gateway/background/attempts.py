@@ -74,7 +74,7 @@ class Attempt:
         self.place = place
         self._worker = worker
         self._end = read if isinstance(read, ApiError) else None
-        self._request = read if isinstance(read, ReceivedRequest) else ReceivedRequest(CreateResponse(), (), arrival)
+        self._request = read if isinstance(read, ReceivedRequest) else ReceivedRequest(CreateResponse(), (), (), arrival)
         self._journal = Journal(
             gateway.store,
             self._request.request,
@@ -226,7 +226,7 @@ async def read_request(stored: Arrival, gateway: Gateway) -> ReceivedRequest | A
         return sealed
     try:
         request, unknown = await run_aside(partial(body_to_request, body, ACCEPTED), large=len(body) >= LARGE_BODY)
-        return ReceivedRequest(request, unknown, arrival)
+        return ReceivedRequest(request, unknown, (), arrival)
     except InvalidRequest as wrong:
         return _unreadable(wrong)
 

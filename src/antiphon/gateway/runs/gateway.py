@@ -51,6 +51,8 @@ class ReceivedRequest(NamedTuple):
     request: CreateResponse
     # The names of the fields that are not part of its protocol.
     unknown: Sequence[str]
+    # What else was changed or left out when it was read.
+    changes: Sequence[str]
     arrival: Arrival
     # Its body says the same, as a request of the Responses API.
     is_as_sent: bool = True
@@ -65,7 +67,7 @@ class ReceivedRequest(NamedTuple):
 
     @property
     def notices(self) -> list[str]:
-        return unknown_notices(self.unknown)
+        return [*unknown_notices(self.unknown), *self.changes]
 
 
 T = TypeVar("T")
@@ -204,16 +206,16 @@ class Gateway:
     async def read(self, arrival: Arrival, protocol: ClientProtocol = RESPONSES, model: str | None = None) -> ReceivedRequest:
         body, limits = arrival.body, self.environment.limits
         if len(body) < LARGE_BODY:
-            request, unknown = protocol.read(body, arrival.headers, limits)
+            request, unknown, changes = protocol.read(body, arrival.headers, limits)
         else:
             reading = partial(protocol.read, body, arrival.headers, limits)
-            request, unknown = await self.aside(reading, arrival.owner, large=True)
+            request, unknown, changes = await self.aside(reading, arrival.owner, large=True)
         is_as_sent = protocol.is_responses
         if not is_as_sent:
             request.background = None
         if model is not None and request.model is None:
             request.model, is_as_sent = model, False
-        return ReceivedRequest(request, unknown, arrival, is_as_sent)
+        return ReceivedRequest(request, unknown, changes, arrival, is_as_sent)
 
     async def aside(self, work: Callable[[], T], owner: str, *, large: bool, patient: bool = False) -> T:
         """Work on a request. Owners get places for large ones in turn: they need no place among an owner's responses for it."""
@@ -290,7 +292,7 @@ class Gateway:
             compact=compact,
             response_id=recorder.response_id,
             created_at=recorder.created_at,
-            notices=[*(read.notices if read.unknown else ()), *chosen.notices, *recorder.notices],
+            notices=[*(read.notices if read.unknown or read.changes else ()), *chosen.notices, *recorder.notices],
             attached=() if compact else self.attached(owner, (named, chosen.model)),
             containers=containers,
             files=container_files(tools, containers, owner) if containers else {},

@@ -4,7 +4,9 @@ from functools import partial
 from typing import NamedTuple
 
 from antiphon.core.exchange.exchange import Exchange
+from antiphon.core.protocols.client_protocol import ClientProtocol
 from antiphon.core.protocols.responses.fields import request_to_items
+from antiphon.core.protocols.responses.protocol import RESPONSES
 from antiphon.engines.affinity import affinity_key
 from antiphon.engines.token_counts import count_by_template
 from antiphon.engines.upstream import Engine
@@ -29,10 +31,12 @@ NOT_COUNTED = "the tools of MCP server {label} were not counted: they have not b
 BY_LENGTH = "input_tokens were estimated by length: the engine counts no tokens"
 
 
-async def count_input(gateway: Gateway, arrival: Arrival, model: str | None = None) -> TokenCount:
+async def count_input(
+    gateway: Gateway, arrival: Arrival, protocol: ClientProtocol = RESPONSES, model: str | None = None
+) -> TokenCount:
     """The request is not answered. `model`: of one that names none."""
     async with gateway.admission.entered(arrival.owner) as seat:
-        return await _count_input(gateway, await gateway.read(arrival, model=model), seat)
+        return await _count_input(gateway, await gateway.read(arrival, protocol, model), seat)
 
 
 async def _count_input(gateway: Gateway, read: ReceivedRequest, seat: EngineSeat) -> TokenCount:

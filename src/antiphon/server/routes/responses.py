@@ -1,4 +1,4 @@
-"""POST /v1/responses: as JSON, or as server-sent events."""
+"""POST /v1/responses, and the requests of other protocols: answered as JSON, or as server-sent events."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
@@ -9,6 +9,7 @@ from multidict import istr
 
 from antiphon.core.prompt.conversation import user_messages
 from antiphon.core.protocols.client_protocol import ClientProtocol
+from antiphon.core.protocols.messages.protocol import MESSAGES
 from antiphon.core.protocols.responses.protocol import RESPONSES
 from antiphon.errors import EngineError
 from antiphon.gateway.background.followers import follow
@@ -21,14 +22,15 @@ from antiphon.gateway.runs.run import ResponseRun
 from antiphon.gateway.runs.status import run_summary
 from antiphon.gateway.state.record_format import record_to_response
 from antiphon.ids import new_id
-from antiphon.server.answers import notice_header, to_answer, to_json
+from antiphon.server.answers import id_header, notice_header, to_answer, to_json
 from antiphon.server.bodies import Bodies
 from antiphon.server.parts import APP
 from antiphon.server.request_state import OWNER, STATE, add_to_log, is_from_sibling
 from antiphon.server.routes.containers import relayed_response
 from antiphon.server.routes.views import ALL_AS_STORED, View
 from antiphon.store.records import Record
-from antiphon.wire.responses import CompactedResponse, Response
+from antiphon.wire.messages import TokensCounted
+from antiphon.wire.responses import CompactedResponse, CreateResponse, Response
 
 # The name of a header is made once: for each stream that is open, it would take 90 bytes.
 ACCEL_BUFFERING = istr("X-Accel-Buffering")
@@ -53,8 +55,8 @@ async def create(request: web.Request, bodies: Bodies, protocol: ClientProtocol 
     async with gateway.running(run):
         try:
             if run.streams:
-                return await _stream(request, run, protocol)
-            return await _answer_whole(run, protocol)
+                return await _stream(request, run, received.request, protocol)
+            return await _answer_whole(request, run, received.request, protocol)
         finally:
             add_to_log(request, partial(run_summary, run))
 
@@ -87,8 +89,16 @@ def _window(run: ResponseRun, response: Response) -> web.Response:
 
 async def input_tokens(request: web.Request, bodies: Bodies) -> web.StreamResponse:
     arrival = arrive(await bodies.read(request), request[OWNER])
-    counted = await count_input(request.app[APP].gateway, arrival, request.match_info.get("deployment"))
+    counted = await count_input(request.app[APP].gateway, arrival, model=request.match_info.get("deployment"))
     return to_json({"object": "response.input_tokens", "input_tokens": counted.tokens}, notice_header(counted.notices))
+
+
+async def count_tokens(request: web.Request, bodies: Bodies) -> web.StreamResponse:
+    """The same for a request of Anthropic Messages."""
+    arrival = arrive(await bodies.read(request), request[OWNER], MESSAGES, request.headers)
+    counted = await count_input(request.app[APP].gateway, arrival, MESSAGES)
+    headers = notice_header(counted.notices) | id_header(MESSAGES, request[STATE].id)
+    return to_json(TokensCounted(counted.tokens), headers)
 
 
 async def _run_whole(run: ResponseRun) -> None:
@@ -98,19 +108,29 @@ async def _run_whole(run: ResponseRun) -> None:
         raise run.error
 
 
-async def _answer_whole(run: ResponseRun, protocol: ClientProtocol) -> web.StreamResponse:
+async def _answer_whole(
+    request: web.Request, run: ResponseRun, asked: CreateResponse, protocol: ClientProtocol
+) -> web.StreamResponse:
     await _run_whole(run)
     response = run.response
-    return to_answer(protocol.whole(response), protocol.whole_type, notice_header(response.antiphon_notices or ()))
+    headers = notice_header(response.antiphon_notices or ()) | id_header(protocol, request[STATE].id)
+    return to_answer(protocol.whole(response, asked), protocol.whole_type, headers)
 
 
-async def _stream(request: web.Request, run: ResponseRun, protocol: ClientProtocol) -> web.StreamResponse:
+async def _stream(
+    request: web.Request, run: ResponseRun, asked: CreateResponse, protocol: ClientProtocol
+) -> web.StreamResponse:
     app = request.app[APP]
     await run.connect(app.gateway.heartbeat)
+    if run.error is not None and not protocol.is_responses:
+        # Only clients of the Responses API know such an error as an event.
+        raise run.error
     response = _event_stream(protocol, run.notices)
+    if protocol.id_header is not None:
+        response.headers[protocol.id_header] = request[STATE].id
     async with app.transport.open_events(request, response) as stream:
         try:
-            await run.run(EncodedSink(stream, protocol.encoder()))
+            await run.run(EncodedSink(stream, protocol.encoder(asked)))
         except ConnectionError:
             # What it has not read is not kept for it.
             if request.transport is not None:

@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeAlias
 from aiohttp import web
 
 from antiphon.core.protocols.client_protocol import ClientProtocol
+from antiphon.core.protocols.messages.protocol import COUNT_PATH
 from antiphon.core.protocols.table import PROTOCOLS
 from antiphon.server.bodies import LARGE, SMALL, Bodies
 from antiphon.server.paths import has_version, under_all_paths
@@ -39,6 +40,7 @@ API_ROUTES = [
     web.get("/v1/responses", websocket.converse, allow_head=False),
     _post("/v1/responses/compact", responses.compact, LARGE),
     _post("/v1/responses/input_tokens", responses.input_tokens, LARGE),
+    _post(COUNT_PATH, responses.count_tokens, LARGE),
     web.get("/v1/responses/{id}", stored.retrieve),
     web.delete("/v1/responses/{id}", stored.delete),
     _post("/v1/responses/{id}/cancel", stored.cancel, None),

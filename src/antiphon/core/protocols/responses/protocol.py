@@ -11,7 +11,7 @@ from antiphon.core.protocols.client_protocol import JSON, Channel, ClientProtoco
 from antiphon.core.protocols.responses.fields import RequestLimits
 from antiphon.core.protocols.responses.read import body_to_request, message_to_request
 from antiphon.errors import ApiError
-from antiphon.wire.responses import Response
+from antiphon.wire.responses import CreateResponse, Response
 
 COMPACT_PATH = "/v1/responses/compact"
 
@@ -24,13 +24,13 @@ class ResponsesProtocol(ClientProtocol):
     def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> ReadRequest:
         return ReadRequest(*body_to_request(body, limits))
 
-    def encoder(self) -> Encoder:
+    def encoder(self, request: CreateResponse | None = None) -> Encoder:
         return SseEncoder()
 
-    def whole(self, response: Response) -> bytes | JsonPieces:
+    def whole(self, response: Response, request: CreateResponse | None = None) -> bytes | JsonPieces:
         return long_json(response) or msgspec.json.encode(response)
 
-    def error(self, error: ApiError) -> ErrorAnswer:
+    def error(self, error: ApiError, request_id: str = "") -> ErrorAnswer:
         return ErrorAnswer(error.status, msgspec.json.encode(error.envelope()), {**error.headers, "Content-Type": JSON})
 
 
@@ -43,7 +43,7 @@ class ResponsesWebSocket(ResponsesProtocol):
     def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> ReadRequest:
         return ReadRequest(*message_to_request(body, limits))
 
-    def encoder(self) -> Encoder:
+    def encoder(self, request: CreateResponse | None = None) -> Encoder:
         return MessageEncoder()
 
     def error_message(self, error: ApiError, headers: Mapping[str, str]) -> bytes:

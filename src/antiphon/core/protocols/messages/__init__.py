@@ -1,0 +1,1 @@
+"""Anthropic Messages, which Claude Code and Anthropic's SDKs speak."""

@@ -1,0 +1,171 @@
+"""A response → a message: its blocks, why it stopped, and what it used. And an error → what its client gets."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from antiphon.core.protocols.messages.read import NO_EFFORT
+from antiphon.errors import ApiError, ContextLengthExceeded
+from antiphon.partial_json import object_arguments
+from antiphon.wire.messages import (
+    AnswerBlock,
+    ErrorDetails,
+    Message,
+    MessageUsage,
+    StopReason,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+)
+from antiphon.wire.responses import (
+    CreateResponse,
+    FunctionCall,
+    OutputItem,
+    OutputMessage,
+    OutputRefusal,
+    OutputText,
+    ReasoningItem,
+    Response,
+    ResponseError,
+)
+
+# ---- messages --------------------------------------------------------------------------------------------------------
+
+
+def shows_thinking(request: CreateResponse) -> bool:
+    """A client that has not asked for thoughts expects text in the first block. What a model thinks anyway is not shown."""
+    return request.reasoning is not None and request.reasoning.effort != NO_EFFORT
+
+
+def response_to_message(response: Response, request: CreateResponse) -> Message:
+    thinking = shows_thinking(request)
+    return Message(
+        model=response.model,
+        id=message_id(response),
+        content=[block for item in response.output for block in item_to_blocks(item, thinking=thinking)],
+        stop_reason=stop_reason(response),
+        usage=message_usage(response),
+    )
+
+
+def message_id(response: Response) -> str:
+    return f"msg_{response.id.removeprefix('resp_')}"
+
+
+def item_to_blocks(item: OutputItem, *, thinking: bool) -> Iterator[AnswerBlock]:
+    match item:
+        case OutputMessage(content=parts):
+            for part in parts:
+                yield part_to_block(part)
+        case ReasoningItem() if thinking:
+            yield ThinkingBlock(thinking=thought_of(item), signature=signature_of(item))
+        case FunctionCall(call_id=id, name=name, arguments=arguments):
+            yield ToolUseBlock(id=id, name=name, input=msgspec.json.decode(object_arguments(arguments)))
+
+
+def part_to_block(part: OutputText | OutputRefusal) -> TextBlock:
+    if isinstance(part, OutputRefusal):
+        return TextBlock(part.refusal)
+    citations = [cited for each in part.annotations if (cited := annotation_to_citation(each)) is not None]
+    return TextBlock(part.text, citations or UNSET)
+
+
+def annotation_to_citation(annotation: Mapping[str, Any]) -> dict[str, Any] | None:
+    if annotation.get("type") != "url_citation":
+        return None
+    title, url = annotation.get("title"), annotation.get("url")
+    return {"type": "web_search_result_location", "cited_text": "", "url": url, "title": title, "encrypted_index": ""}
+
+
+def thought_of(item: ReasoningItem) -> str:
+    """The text, or what stands for it."""
+    parts = item.summary if item.content is UNSET else item.content
+    return "".join(part.text for part in parts)
+
+
+def signature_of(item: ReasoningItem) -> str:
+    """The seal of the thought, by which it is restored when the client sends it back."""
+    return "" if item.encrypted_content is UNSET else item.encrypted_content
+
+
+# Why a response is incomplete → why the message has stopped.
+INCOMPLETE: Mapping[str, StopReason] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
+
+
+def stop_reason(response: Response) -> StopReason:
+    if response.incomplete_details is not None:
+        return INCOMPLETE.get(response.incomplete_details.reason, "max_tokens")
+    if any(isinstance(item, FunctionCall) for item in response.output):
+        return "tool_use"
+    messages = (item for item in response.output if isinstance(item, OutputMessage))
+    refused = any(isinstance(part, OutputRefusal) for item in messages for part in item.content)
+    return "refusal" if refused else "end_turn"
+
+
+def message_usage(response: Response) -> MessageUsage:
+    usage = response.usage
+    if usage is None:
+        return MessageUsage()
+    cached, written = usage.input_tokens_details.cached_tokens, usage.input_tokens_details.cache_write_tokens
+    return MessageUsage(
+        input_tokens=max(0, usage.input_tokens - cached - written),
+        cache_creation_input_tokens=written,
+        cache_read_input_tokens=cached,
+        output_tokens=usage.output_tokens,
+    )
+
+
+# ---- errors ----------------------------------------------------------------------------------------------------------
+
+# Status → the type of the error. What is not listed is `api_error` from 500 on, and `invalid_request_error` below.
+TYPES: Mapping[int, str] = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+# Anthropic's own status for a server that is overloaded: their clients know it, and try again.
+OVERLOADED = 529
+# The code of a failed response → the type of the error.
+EVENT_TYPES: Mapping[str, str] = {
+    "rate_limit_exceeded": "rate_limit_error",
+    "context_length_exceeded": "invalid_request_error",
+    "invalid_prompt": "invalid_request_error",
+}
+# Most engines say how many tokens the prompt has, and how many are allowed.
+_TOKENS = re.compile(r"(\d+)\s*(?:prompt |input )?tokens", re.IGNORECASE)
+# Claude Code compacts a conversation if an error has these words.
+TOO_LONG = "prompt is too long"
+
+
+def status_of(error: ApiError) -> int:
+    return OVERLOADED if error.status == 503 else error.status
+
+
+def error_to_details(error: ApiError) -> ErrorDetails:
+    kind = TYPES.get(error.status) or ("api_error" if error.status >= 500 else "invalid_request_error")
+    message = error.message
+    if isinstance(error, ContextLengthExceeded):
+        message = too_long(error.failure.message if error.failure is not None else message, message)
+    return ErrorDetails(kind, message)
+
+
+def failed_to_details(error: ResponseError) -> ErrorDetails:
+    """Of a response that fails after its stream has begun."""
+    message = too_long(error.message, error.message) if error.code == "context_length_exceeded" else error.message
+    return ErrorDetails(EVENT_TYPES.get(error.code, "api_error"), message)
+
+
+def too_long(words: str, otherwise: str) -> str:
+    """`words`: the engine's."""
+    counts = [int(count) for count in _TOKENS.findall(words)]
+    if len(counts) >= 2 and min(counts) < max(counts):
+        return f"{TOO_LONG}: {max(counts)} tokens > {min(counts)} maximum"
+    return f"{TOO_LONG}: {otherwise}"

@@ -1,0 +1,233 @@
+"""The messages of a request → the items of a conversation. A table has a reader for each type of block.
+
+What an engine is sent must not change from turn to turn: a block becomes the same item wherever it stands, and `cache_control`,
+which moves on with every turn, is never looked at.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from antiphon.core.protocols.responses.read import convert
+from antiphon.errors import InvalidRequest, quoted
+from antiphon.wire.input_items import Item
+from antiphon.wire.messages import (
+    Block,
+    DocumentInput,
+    ImageInput,
+    InputMessage,
+    SearchResultInput,
+    Source,
+    TextInput,
+    ThinkingInput,
+    ToolResultInput,
+    ToolUseInput,
+)
+
+# What a failed call says where its result does not.
+FAILED = "Error"
+CITATIONS = "citations of documents are not made: the answer has none"
+LEFT_OUT = "blocks of type {kind} were left out: they belong to tools that another server ran"
+UPLOAD = "blocks of type container_upload were left out: no code is run for this request"
+
+
+class ItemReader:
+    """Reads messages one after another. `items` are those of all that were read, `notices` say what was left out."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self._notices: dict[str, None] = {}
+        # The parts of a message that go on with the next block.
+        self.parts: list[Item] = []
+        self._role = "user"
+
+    @property
+    def notices(self) -> list[str]:
+        return list(self._notices)
+
+    def read(self, message: Item, where: str) -> None:
+        read = convert(message, InputMessage, where)
+        self._role = read.role
+        if isinstance(read.content, str):
+            if read.content:
+                self.parts.append(self.to_part(read.content))
+        else:
+            readers = READERS[read.role]
+            for at, block in enumerate(read.content):
+                self.read_block(block, f"{where}.content[{at}]", readers)
+        self._end_message()
+
+    def read_block(self, block: Block, where: str, readers: "Mapping[str, ReadBlock]") -> None:
+        kind = block.get("type")
+        reader = readers.get(kind) if isinstance(kind, str) else None
+        if reader is None:
+            problem = f"`{where}.type` must be one of: {', '.join(readers)}. It is {quoted(kind)}."
+            raise InvalidRequest(problem, param=f"{where}.type", code="invalid_value")
+        reader(self, block, where)
+
+    def to_part(self, text: str) -> Item:
+        return {"type": "output_text" if self._role == "assistant" else "input_text", "text": text}
+
+    def _end_message(self) -> None:
+        if self.parts:
+            self.items.append({"type": "message", "role": self._role, "content": self.parts})
+            self.parts = []
+
+    def _add(self, item: Item) -> None:
+        self._end_message()
+        self.items.append(item)
+
+    def _notice(self, sentence: str) -> None:
+        self._notices[sentence] = None
+
+    # ---- blocks ------------------------------------------------------------------------------------------------------
+
+    def text(self, block: Block, where: str) -> None:
+        if text := convert(block, TextInput, where).text:
+            self.parts.append(self.to_part(text))
+
+    def image(self, block: Block, where: str) -> None:
+        self.parts.append(_image(block, where))
+
+    def document(self, block: Block, where: str) -> None:
+        document = convert(block, DocumentInput, where)
+        if (document.citations or {}).get("enabled"):
+            self._notice(CITATIONS)
+        self.parts += _document(document, where)
+
+    def search_result(self, block: Block, where: str) -> None:
+        found = convert(block, SearchResultInput, where)
+        texts = [convert(each, TextInput, f"{where}.content[{at}]").text for at, each in enumerate(found.content)]
+        self.parts.append(self.to_part("\n".join((f"{found.title} ({found.source})", *texts))))
+
+    def thinking(self, block: Block, where: str) -> None:
+        """Its signature is our seal of the whole thought, if it was made here. The text is the next best source."""
+        thought = convert(block, ThinkingInput, where)
+        summary = [{"type": "summary_text", "text": thought.thinking}] if thought.thinking else []
+        sealed = {"encrypted_content": thought.signature} if thought.signature else {}
+        if summary or sealed:
+            self._add({"type": "reasoning", "summary": summary, **sealed})
+
+    def redacted_thinking(self, block: Block, where: str) -> None:
+        self._add({"type": "reasoning", "summary": [], "encrypted_content": str(block.get("data") or "")})
+
+    def tool_use(self, block: Block, where: str) -> None:
+        use = convert(block, ToolUseInput, where)
+        arguments = msgspec.json.encode(use.input).decode()
+        self._add({"type": "function_call", "call_id": use.id, "name": use.name, "arguments": arguments})
+
+    def tool_result(self, block: Block, where: str) -> None:
+        result = convert(block, ToolResultInput, where)
+        output = _output(result, where)
+        self._add({"type": "function_call_output", "call_id": result.tool_use_id, "output": output})
+
+    def foreign(self, block: Block, where: str) -> None:
+        self._notice(LEFT_OUT.format(kind=block["type"]))
+
+    def upload(self, block: Block, where: str) -> None:
+        self._notice(UPLOAD)
+
+
+ReadBlock = Callable[[ItemReader, Block, str], None]
+
+# The blocks of tools that a server ran.
+FOREIGN = (
+    *("server_tool_use", "web_search_tool_result", "web_fetch_tool_result", "tool_search_tool_result"),
+    *("code_execution_tool_result", "bash_code_execution_tool_result", "text_editor_code_execution_tool_result"),
+    *("mcp_tool_use", "mcp_tool_result", "compaction", "advisor_tool_result"),
+)
+OF_ALL: Mapping[str, ReadBlock] = {"text": ItemReader.text}
+# By the role of the message. Anthropic's servers take each block from one role only.
+READERS: Mapping[str, Mapping[str, ReadBlock]] = {
+    "user": {
+        **OF_ALL,
+        "image": ItemReader.image,
+        "document": ItemReader.document,
+        "search_result": ItemReader.search_result,
+        "tool_result": ItemReader.tool_result,
+        "container_upload": ItemReader.upload,
+        **dict.fromkeys(FOREIGN, ItemReader.foreign),
+    },
+    "assistant": {
+        **OF_ALL,
+        "thinking": ItemReader.thinking,
+        "redacted_thinking": ItemReader.redacted_thinking,
+        "tool_use": ItemReader.tool_use,
+        **dict.fromkeys(FOREIGN, ItemReader.foreign),
+    },
+    # Claude Code has these between other messages. They stay in their places: what comes before them is in the engine's cache.
+    "system": OF_ALL,
+}
+
+
+# ---- images, documents and results -----------------------------------------------------------------------------------
+
+
+def _image(block: Block, where: str) -> Item:
+    source = convert(block, ImageInput, where).source
+    if source.type == "file":
+        return {"type": "input_image", "file_id": _member(source, "file_id", where)}
+    if source.type == "url":
+        return {"type": "input_image", "image_url": _member(source, "url", where)}
+    return {"type": "input_image", "image_url": _data_url(source, where)}
+
+
+def _document(document: DocumentInput, where: str) -> list[Item]:
+    source = document.source
+    # What the client says about it comes first. A file has its title as its name.
+    context = _texts(document.context)
+    named = {"filename": document.title} if document.title else {}
+    match source.type:
+        case "text":
+            return [*_texts(document.title), *context, *_texts(_member(source, "data", where))]
+        case "content":
+            return [*_texts(document.title), *context, *_parts(source.content or [], f"{where}.source.content")]
+        case "file":
+            return [*context, {"type": "input_file", "file_id": _member(source, "file_id", where)}]
+        case "url":
+            return [*context, {"type": "input_file", "file_url": _member(source, "url", where)}]
+    return [*context, {"type": "input_file", "file_data": _data_url(source, where), **named}]
+
+
+def _texts(text: str | None) -> list[Item]:
+    return [{"type": "input_text", "text": text}] if text else []
+
+
+def _parts(content: str | list[Block], where: str) -> list[Item]:
+    """The content of a document or of a result."""
+    if isinstance(content, str):
+        return _texts(content)
+    reader = ItemReader()
+    for at, block in enumerate(content):
+        reader.read_block(block, f"{where}[{at}]", INSIDE)
+    return reader.parts
+
+
+INSIDE: Mapping[str, ReadBlock] = {
+    **OF_ALL,
+    "image": ItemReader.image,
+    "document": ItemReader.document,
+    "search_result": ItemReader.search_result,
+    "tool_reference": lambda reader, block, where: reader.parts.append(reader.to_part(str(block.get("tool_name", "")))),
+}
+
+
+def _output(result: ToolResultInput, where: str) -> str | list[Item]:
+    """A string if it is nothing but text."""
+    parts = _parts(result.content or "", f"{where}.content")
+    if any(part["type"] != "input_text" for part in parts):
+        return parts
+    text = "\n".join(part["text"] for part in parts)
+    return text or (FAILED if result.is_error else "")
+
+
+def _data_url(source: Source, where: str) -> str:
+    return f"data:{source.media_type or 'application/octet-stream'};base64,{_member(source, 'data', where)}"
+
+
+def _member(source: Source, name: str, where: str) -> Any:
+    if (value := getattr(source, name)) is None:
+        param = f"{where}.source.{name}"
+        raise InvalidRequest(f"Missing required parameter: `{param}`.", param=param, code="missing_required_parameter")
+    return value

@@ -1,0 +1,176 @@
+"""The events of a response → the events of a message. Blocks follow one another, as the items do, and never interleave."""
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+from antiphon.core.events.encode import to_json
+from antiphon.core.events.lifecycle import Heartbeat
+from antiphon.core.events.plain_deltas import AnyEvent, DeltaTemplate, PlainDelta
+from antiphon.core.protocols.messages.answer import (
+    annotation_to_citation,
+    failed_to_details,
+    message_id,
+    message_usage,
+    shows_thinking,
+    signature_of,
+    stop_reason,
+)
+from antiphon.wire import events
+from antiphon.wire.events import DeltaEvent, Event
+from antiphon.wire.messages import (
+    AnswerBlock,
+    BlockDelta,
+    CitationsDelta,
+    ContentBlockDelta,
+    ContentBlockStart,
+    ContentBlockStop,
+    DeltaUsage,
+    ErrorEvent,
+    Message,
+    MessageDelta,
+    MessageEvent,
+    MessageStart,
+    MessageStop,
+    Ping,
+    SignatureDelta,
+    StopDetails,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+)
+from antiphon.wire.responses import (
+    CreateResponse,
+    FunctionCall,
+    OutputRefusal,
+    OutputText,
+    ReasoningItem,
+    ResponseError,
+)
+
+
+def to_frame(event: MessageEvent) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (event.__struct_config__.tag.encode(), to_json(event))  # type: ignore[union-attr]
+
+
+PING = to_frame(Ping())
+# What the text of a delta is spliced into: a frame for this block, and its end.
+DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'
+DELTA_END = b"}}\n\n"
+# The type of a delta event → that of a block's delta, and the member that has its text.
+TEXT, THINKING, INPUT = (b"text_delta", b"text"), (b"thinking_delta", b"thinking"), (b"input_json_delta", b"partial_json")
+DELTAS: Mapping[type[Event], tuple[bytes, bytes]] = {
+    events.OutputTextDelta: TEXT,
+    events.RefusalDelta: TEXT,
+    events.ReasoningTextDelta: THINKING,
+    events.ReasoningDelta: THINKING,
+    events.ReasoningSummaryTextDelta: THINKING,
+    events.FunctionCallArgumentsDelta: INPUT,
+}
+
+
+class MessagesEncoder:
+    __slots__ = ("_head", "_index", "_template", "_thinking")
+
+    end: ClassVar[tuple[bytes, ...]] = ()
+
+    def __init__(self, request: CreateResponse) -> None:
+        self._thinking = shows_thinking(request)
+        # The block that is open, or the last one.
+        self._index = -1
+        # The template of the last delta, and its encoded beginning; empty: it is not shown.
+        self._template: DeltaTemplate | None = None
+        self._head = b""
+
+    def encode(self, event: AnyEvent) -> bytes:
+        if isinstance(event, PlainDelta):
+            if event.template is not self._template:
+                self._template, self._head = event.template, self._delta_head(event.template.event)
+            return self._head + to_json(event.delta) + DELTA_END if self._head else b""
+        if isinstance(event, DeltaEvent):
+            head = self._delta_head(event)
+            return head + to_json(event.delta) + DELTA_END if head else b""
+        write = WRITERS.get(type(event))
+        return write(self, event) if write is not None else b""
+
+    def heartbeat(self) -> bytes:
+        return PING
+
+    def _delta_head(self, event: DeltaEvent) -> bytes:
+        """b"": it is not shown."""
+        form = DELTAS.get(type(event))
+        return b"" if form is None or (form is THINKING and not self._thinking) else DELTA % (self._index, *form)
+
+    # ---- the message -------------------------------------------------------------------------------------------------
+
+    def _created(self, event: events.ResponseCreated) -> bytes:
+        response = event.response
+        message = Message(model=response.model, id=message_id(response), usage=message_usage(response))
+        return to_frame(MessageStart(message)) + PING
+
+    def _ended(self, event: events.ResponseCompleted | events.ResponseIncomplete) -> bytes:
+        response = event.response
+        usage = message_usage(response)
+        used = DeltaUsage(
+            usage.input_tokens, usage.cache_creation_input_tokens, usage.cache_read_input_tokens, usage.output_tokens
+        )
+        return to_frame(MessageDelta(StopDetails(stop_reason(response)), used)) + to_frame(MessageStop())
+
+    def _failed(self, event: events.ResponseFailed) -> bytes:
+        error = event.response.error or ResponseError("server_error", "The response failed.")
+        return to_frame(ErrorEvent(failed_to_details(error)))
+
+    def _heartbeat(self, event: Heartbeat) -> bytes:
+        return PING
+
+    # ---- blocks ------------------------------------------------------------------------------------------------------
+
+    def _start(self, block: AnswerBlock) -> bytes:
+        self._index += 1
+        return to_frame(ContentBlockStart(self._index, block))
+
+    def _delta(self, delta: BlockDelta) -> bytes:
+        return to_frame(ContentBlockDelta(self._index, delta))
+
+    def _stop(self) -> bytes:
+        return to_frame(ContentBlockStop(self._index))
+
+    def _item_added(self, event: events.OutputItemAdded) -> bytes:
+        match event.item:
+            case ReasoningItem() if self._thinking:
+                return self._start(ThinkingBlock("", ""))
+            case FunctionCall(call_id=id, name=name):
+                return self._start(ToolUseBlock(id, name, {}))
+        return b""
+
+    def _item_done(self, event: events.OutputItemDone) -> bytes:
+        match event.item:
+            case ReasoningItem() as item if self._thinking:
+                return self._delta(SignatureDelta(signature_of(item))) + self._stop()
+            case FunctionCall():
+                return self._stop()
+        return b""
+
+    def _part_added(self, event: events.ContentPartAdded) -> bytes:
+        return self._start(TextBlock("")) if isinstance(event.part, OutputText | OutputRefusal) else b""
+
+    def _part_done(self, event: events.ContentPartDone) -> bytes:
+        return self._stop() if isinstance(event.part, OutputText | OutputRefusal) else b""
+
+    def _annotated(self, event: events.OutputTextAnnotationAdded) -> bytes:
+        citation = annotation_to_citation(event.annotation)
+        return b"" if citation is None else self._delta(CitationsDelta(citation))
+
+
+# What is written for each event. What is not listed has no form in this protocol: a block says it all.
+WRITERS: Mapping[type[Event], Callable[..., bytes]] = {
+    events.ResponseCreated: MessagesEncoder._created,
+    events.ResponseCompleted: MessagesEncoder._ended,
+    events.ResponseIncomplete: MessagesEncoder._ended,
+    events.ResponseFailed: MessagesEncoder._failed,
+    Heartbeat: MessagesEncoder._heartbeat,
+    events.OutputItemAdded: MessagesEncoder._item_added,
+    events.OutputItemDone: MessagesEncoder._item_done,
+    events.ContentPartAdded: MessagesEncoder._part_added,
+    events.ContentPartDone: MessagesEncoder._part_done,
+    events.OutputTextAnnotationAdded: MessagesEncoder._annotated,
+}

@@ -1,0 +1,43 @@
+"""Anthropic Messages as a client protocol."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import msgspec
+from msgspec import UNSET
+
+from antiphon.core.events.encode import Encoder
+from antiphon.core.protocols.client_protocol import JSON, ClientProtocol, ErrorAnswer, ReadRequest
+from antiphon.core.protocols.messages.answer import error_to_details, response_to_message, status_of
+from antiphon.core.protocols.messages.encoder import MessagesEncoder
+from antiphon.core.protocols.messages.read import body_to_request
+from antiphon.core.protocols.responses.fields import RequestLimits
+from antiphon.errors import ApiError
+from antiphon.wire.messages import ErrorEvent
+from antiphon.wire.responses import CreateResponse, Response
+
+COUNT_PATH = "/v1/messages/count_tokens"
+
+
+class MessagesProtocol(ClientProtocol):
+    name = "messages"
+    paths: ClassVar[Mapping[str, str]] = {"/v1/messages": "POST"}
+    own_headers = frozenset({"anthropic-version"})
+    key_header = "x-api-key"
+    id_header = "request-id"
+
+    def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> ReadRequest:
+        return body_to_request(body, headers, limits)
+
+    def encoder(self, request: CreateResponse) -> Encoder:
+        return MessagesEncoder(request)
+
+    def whole(self, response: Response, request: CreateResponse) -> bytes:
+        return msgspec.json.encode(response_to_message(response, request))
+
+    def error(self, error: ApiError, request_id: str = "") -> ErrorAnswer:
+        body = msgspec.json.encode(ErrorEvent(error_to_details(error), request_id or UNSET))
+        return ErrorAnswer(status_of(error), body, {**error.headers, "Content-Type": JSON})
+
+
+MESSAGES = MessagesProtocol()

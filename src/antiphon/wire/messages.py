@@ -1,0 +1,259 @@
+"""Anthropic Messages, another protocol of clients: the request, the blocks of its messages, the answer and its events.
+
+As in the Responses API, `messages` and `tools` stay plain dictionaries: tables read each block and each tool by its type.
+Members that are absent or null follow what Anthropic's servers send.
+"""
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from antiphon.wire.responses import Count, Share
+
+# A block of content, as JSON has it.
+Block: TypeAlias = dict[str, Any]
+
+# ---- the request -----------------------------------------------------------------------------------------------------
+
+
+class OutputConfig(Struct):
+    effort: str | None = None
+    format: dict[str, Any] | None = None
+    task_budget: dict[str, Any] | None = None
+
+
+class Thinking(Struct):
+    type: Literal["enabled", "adaptive", "disabled"]
+    budget_tokens: Annotated[int, Meta(ge=0, le=2**53)] | None = None
+    # "omitted": the text of thoughts is not shown.
+    display: Literal["summarized", "omitted"] | None = None
+
+
+class ToolChoice(Struct):
+    type: Literal["auto", "any", "tool", "none"]
+    name: str | None = None
+    disable_parallel_tool_use: bool | None = None
+
+
+class RequestMetadata(Struct):
+    # Claude Code has a JSON object in this string.
+    user_id: str | None = None
+
+
+class CreateMessage(Struct, kw_only=True):
+    """The body of POST /v1/messages, and of /v1/messages/count_tokens."""
+
+    messages: list[dict[str, Any]]
+    model: str | None = None
+    max_tokens: Count | None = None
+    system: str | list[Block] | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: ToolChoice | None = None
+    thinking: Thinking | None = None
+    output_config: OutputConfig | None = None
+    # The older place of `output_config.format`.
+    output_format: dict[str, Any] | None = None
+    stop_sequences: list[str] | None = None
+    temperature: Share | None = None
+    top_p: Share | None = None
+    top_k: Annotated[int, Meta(ge=0, le=2**53)] | None = None
+    metadata: RequestMetadata | None = None
+    stream: bool | None = None
+    context_management: dict[str, Any] | None = None
+    mcp_servers: list[dict[str, Any]] | None = None
+    container: str | dict[str, Any] | None = None
+    service_tier: Literal["auto", "standard_only"] | None = None
+    cache_control: dict[str, Any] | None = None
+
+
+class InputMessage(Struct):
+    role: Literal["user", "assistant", "system"]
+    content: str | list[Block]
+
+
+class TextInput(Struct):
+    text: str
+
+
+class ThinkingInput(Struct):
+    thinking: str = ""
+    signature: str | None = None
+
+
+class ToolUseInput(Struct):
+    id: str
+    name: str
+    input: dict[str, Any] = {}
+
+
+class ToolResultInput(Struct):
+    tool_use_id: str
+    content: str | list[Block] | None = None
+    is_error: bool | None = None
+
+
+class Source(Struct):
+    """Of an image or a document. Which members it has depends on its type."""
+
+    type: Literal["base64", "url", "text", "content", "file"]
+    media_type: str | None = None
+    data: str | None = None
+    url: str | None = None
+    file_id: str | None = None
+    content: str | list[Block] | None = None
+
+
+class ImageInput(Struct):
+    source: Source
+
+
+class DocumentInput(Struct):
+    source: Source
+    title: str | None = None
+    context: str | None = None
+    citations: dict[str, Any] | None = None
+
+
+class SearchResultInput(Struct):
+    content: list[Block]
+    source: str
+    title: str
+
+
+# ---- the answer ------------------------------------------------------------------------------------------------------
+
+
+class TextBlock(Struct, tag="text"):
+    text: str
+    citations: list[Any] | UnsetType = UNSET
+
+
+class ThinkingBlock(Struct, tag="thinking"):
+    thinking: str
+    signature: str
+
+
+class ToolUseBlock(Struct, tag="tool_use"):
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+AnswerBlock = TextBlock | ThinkingBlock | ToolUseBlock
+
+StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"]
+
+
+class CacheCreation(Struct, frozen=True):
+    ephemeral_5m_input_tokens: int = 0
+    ephemeral_1h_input_tokens: int = 0
+
+
+class MessageUsage(Struct):
+    # Those that came from a cache are not among them.
+    input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cache_creation: CacheCreation = CacheCreation()
+    output_tokens: int = 0
+    service_tier: str = "standard"
+
+
+class Message(Struct, kw_only=True, tag="message"):
+    model: str
+    id: str
+    role: str = "assistant"
+    content: list[AnswerBlock] = []
+    stop_reason: StopReason | None = None
+    stop_sequence: str | None = None
+    usage: MessageUsage
+    context_management: dict[str, Any] | UnsetType = UNSET
+
+
+class TokensCounted(Struct):
+    input_tokens: int
+
+
+# ---- the events of a stream ------------------------------------------------------------------------------------------
+
+
+class MessageStart(Struct, tag="message_start"):
+    message: Message
+
+
+class ContentBlockStart(Struct, tag="content_block_start"):
+    index: int
+    content_block: AnswerBlock
+
+
+class TextDelta(Struct, tag="text_delta"):
+    text: str
+
+
+class ThinkingDelta(Struct, tag="thinking_delta"):
+    thinking: str
+
+
+class SignatureDelta(Struct, tag="signature_delta"):
+    signature: str
+
+
+class InputJsonDelta(Struct, tag="input_json_delta"):
+    partial_json: str
+
+
+class CitationsDelta(Struct, tag="citations_delta"):
+    citation: dict[str, Any]
+
+
+BlockDelta = TextDelta | ThinkingDelta | SignatureDelta | InputJsonDelta | CitationsDelta
+
+
+class ContentBlockDelta(Struct, tag="content_block_delta"):
+    index: int
+    delta: BlockDelta
+
+
+class ContentBlockStop(Struct, tag="content_block_stop"):
+    index: int
+
+
+class StopDetails(Struct):
+    stop_reason: StopReason
+    stop_sequence: str | None = None
+
+
+class DeltaUsage(Struct):
+    input_tokens: int
+    cache_creation_input_tokens: int
+    cache_read_input_tokens: int
+    output_tokens: int
+
+
+class MessageDelta(Struct, tag="message_delta"):
+    delta: StopDetails
+    usage: DeltaUsage
+    context_management: dict[str, Any] | UnsetType = UNSET
+
+
+class MessageStop(Struct, tag="message_stop"):
+    pass
+
+
+class Ping(Struct, tag="ping"):
+    pass
+
+
+class ErrorDetails(Struct):
+    type: str
+    message: str
+
+
+class ErrorEvent(Struct, tag="error"):
+    error: ErrorDetails
+    request_id: str | UnsetType = UNSET
+
+
+MessageEvent = (
+    MessageStart | ContentBlockStart | ContentBlockDelta | ContentBlockStop | MessageDelta | MessageStop | Ping | ErrorEvent
+)
