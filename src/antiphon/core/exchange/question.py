@@ -112,6 +112,7 @@ class Question:
     """Every change converts the request anew: the conversion depends on the request and on what is known, and nothing else."""
 
     __slots__ = (
+        "__weakref__",
         "_environment",
         "_lists",
         "_progress",

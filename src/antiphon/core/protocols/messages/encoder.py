@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
-from antiphon.core.events.encode import to_json
+from antiphon.core.events.encode import to_frame, to_json
 from antiphon.core.events.lifecycle import Heartbeat
 from antiphon.core.events.plain_deltas import AnyEvent, DeltaTemplate, PlainDelta
 from antiphon.core.protocols.messages.answer import (
@@ -48,14 +48,15 @@ from antiphon.wire.responses import (
 )
 
 
-def to_frame(event: MessageEvent) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (event.__struct_config__.tag.encode(), to_json(event))  # type: ignore[union-attr]
+def event_to_frame(event: MessageEvent) -> bytes:
+    return to_frame(str(event.__struct_config__.tag), to_json(event))
 
 
-PING = to_frame(Ping())
-# What the text of a delta is spliced into: a frame for this block, and its end.
-DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'
-DELTA_END = b"}}\n\n"
+PING = event_to_frame(Ping())
+# What the text of a delta is spliced into.
+DELTA, DELTA_END = to_frame(
+    "content_block_delta", b'{"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":TEXT}}'
+).split(b"TEXT")
 # The type of a delta event → that of a block's delta, and the member that has its text.
 TEXT, THINKING, INPUT = (b"text_delta", b"text"), (b"thinking_delta", b"thinking"), (b"input_json_delta", b"partial_json")
 DELTAS: Mapping[type[Event], tuple[bytes, bytes]] = {
@@ -105,7 +106,7 @@ class MessagesEncoder:
     def _created(self, event: events.ResponseCreated) -> bytes:
         response = event.response
         message = Message(model=response.model, id=message_id(response), usage=message_usage(response))
-        return to_frame(MessageStart(message)) + PING
+        return event_to_frame(MessageStart(message)) + PING
 
     def _ended(self, event: events.ResponseCompleted | events.ResponseIncomplete) -> bytes:
         response = event.response
@@ -113,11 +114,11 @@ class MessagesEncoder:
         used = DeltaUsage(
             usage.input_tokens, usage.cache_creation_input_tokens, usage.cache_read_input_tokens, usage.output_tokens
         )
-        return to_frame(MessageDelta(StopDetails(stop_reason(response)), used)) + to_frame(MessageStop())
+        return event_to_frame(MessageDelta(StopDetails(stop_reason(response)), used)) + event_to_frame(MessageStop())
 
     def _failed(self, event: events.ResponseFailed) -> bytes:
         error = event.response.error or ResponseError("server_error", "The response failed.")
-        return to_frame(ErrorEvent(failed_to_details(error)))
+        return event_to_frame(ErrorEvent(failed_to_details(error)))
 
     def _heartbeat(self, event: Heartbeat) -> bytes:
         return PING
@@ -126,13 +127,13 @@ class MessagesEncoder:
 
     def _start(self, block: AnswerBlock) -> bytes:
         self._index += 1
-        return to_frame(ContentBlockStart(self._index, block))
+        return event_to_frame(ContentBlockStart(self._index, block))
 
     def _delta(self, delta: BlockDelta) -> bytes:
-        return to_frame(ContentBlockDelta(self._index, delta))
+        return event_to_frame(ContentBlockDelta(self._index, delta))
 
     def _stop(self) -> bytes:
-        return to_frame(ContentBlockStop(self._index))
+        return event_to_frame(ContentBlockStop(self._index))
 
     def _item_added(self, event: events.OutputItemAdded) -> bytes:
         match event.item:
