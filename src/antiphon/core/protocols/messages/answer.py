@@ -5,16 +5,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from antiphon.core.protocols.messages.read import NO_EFFORT
+from antiphon.core.protocols.messages.server_tools import item_to_call
 from antiphon.errors import ApiError, ContextLengthExceeded
 from antiphon.partial_json import object_arguments
+from antiphon.wire.hosted_items import WebSearchCall
 from antiphon.wire.messages import (
     AnswerBlock,
+    Block,
     ErrorDetails,
     Message,
     MessageUsage,
+    ServerUses,
     StopReason,
     TextBlock,
     ThinkingBlock,
@@ -55,15 +59,18 @@ def message_id(response: Response) -> str:
     return f"msg_{response.id.removeprefix('resp_')}"
 
 
-def item_to_blocks(item: OutputItem, *, thinking: bool) -> Iterator[AnswerBlock]:
+def item_to_blocks(item: OutputItem, *, thinking: bool) -> Iterator[AnswerBlock | Block]:
     match item:
         case OutputMessage(content=parts):
             for part in parts:
                 yield part_to_block(part)
-        case ReasoningItem() if thinking:
-            yield ThinkingBlock(thinking=thought_of(item), signature=signature_of(item))
+        case ReasoningItem():
+            if thinking:
+                yield ThinkingBlock(thinking=thought_of(item), signature=signature_of(item))
         case FunctionCall(call_id=id, name=name, arguments=arguments):
             yield ToolUseBlock(id=id, name=name, input=msgspec.json.decode(object_arguments(arguments)))
+        case _:
+            yield from item_to_call(item) or ()
 
 
 def part_to_block(part: OutputText | OutputRefusal) -> TextBlock:
@@ -115,7 +122,17 @@ def message_usage(response: Response) -> MessageUsage:
         cache_creation_input_tokens=written,
         cache_read_input_tokens=cached,
         output_tokens=usage.output_tokens,
+        server_tool_use=server_uses(response),
     )
+
+
+def server_uses(response: Response) -> ServerUses | UnsetType:
+    """Only of a response that was offered tools that the gateway runs."""
+    if response.tool_usage is UNSET:
+        return UNSET
+    searched = [item for item in response.output if isinstance(item, WebSearchCall)]
+    fetched = sum(item.action["type"] != "search" for item in searched)
+    return ServerUses(response.tool_usage.web_search.num_requests, fetched)
 
 
 # ---- errors ----------------------------------------------------------------------------------------------------------
