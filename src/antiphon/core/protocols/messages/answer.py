@@ -41,7 +41,7 @@ from antiphon.wire.responses import (
 
 def shows_thinking(request: CreateResponse) -> bool:
     """A client that has not asked for thoughts expects text in the first block. What a model thinks anyway is not shown."""
-    return request.reasoning is not None and request.reasoning.effort != NO_EFFORT
+    return request.reasoning is not None and request.reasoning.effort not in (None, NO_EFFORT)
 
 
 def response_to_message(response: Response, request: CreateResponse) -> Message:

@@ -86,9 +86,12 @@ def _format(given: CreateMessage) -> TextOptions | None:
     return TextOptions(format=TextFormat(type="json_schema", name="output", schema=schema, strict=True))
 
 
-def _effort(given: CreateMessage) -> str:
-    """Without `thinking`, Anthropic's models do not think."""
-    if given.thinking is None or given.thinking.type == "disabled":
+def _effort(given: CreateMessage) -> str | None:
+    """Where `thinking` is not set, the model does as it does by default, and what it thinks is not shown: few engines can be
+    told not to think, and each of them in another way."""
+    if given.thinking is None:
+        return None
+    if given.thinking.type == "disabled":
         return NO_EFFORT
     effort = given.output_config.effort if given.output_config is not None else None
     return EFFORTS.get(effort, effort) if effort is not None else EFFORT
