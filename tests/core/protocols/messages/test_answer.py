@@ -116,7 +116,10 @@ def test_a_call_of_an_mcp_server_is_shown_and_its_list_is_not() -> None:
 
 
 def test_tools_that_were_found_are_named() -> None:
-    tools = [{"type": "function", "name": "a"}, {"type": "namespace", "name": "n", "tools": [{"name": "b"}]}]
+    tools: list[dict[str, Any]] = [
+        {"type": "function", "name": "a"},
+        {"type": "namespace", "name": "n", "tools": [{"name": "b"}]},
+    ]
     _, result = blocks(ToolSearchOutput("tso_1", None, tools, "completed"))
     assert [each["tool_name"] for each in result["content"]["tool_references"]] == ["a", "b"]
 

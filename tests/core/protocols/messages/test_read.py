@@ -206,7 +206,8 @@ def test_a_model_thinks_if_it_is_asked_to(members: dict[str, Any], effort: str |
 @pytest.mark.parametrize("place", ["output_config", "output_format"])
 def test_a_schema_is_strict(place: str) -> None:
     format = {"type": "json_schema", "schema": {"type": "object"}}
-    text = read(**{place: {"format": format} if place == "output_config" else format}).request.text
+    given: Any = {"format": format} if place == "output_config" else format
+    text = read(None, **{place: given}).request.text
     assert text is not None
     assert text.format is not None
     assert (text.format.type, text.format.schema, text.format.strict) == ("json_schema", {"type": "object"}, True)
