@@ -76,6 +76,18 @@ FAILURE = "The engine failed: out of memory"
 FAILURE_AS_TEXT = f"ResponseError(code='server_error', message='{FAILURE}', misalignment=None, param=None, type=None)"
 
 CLIENTS = {
+    # Anthropic's package for Python: `anthropic`.
+    "anthropic": Client(
+        PythonScript("anthropic_sdk.py", environment="openai3"),
+        texts=sees(TEXT, "text", "text_async", "text_with_token"),
+        streams=sees(STREAM, "stream"),
+        cut_off=sees(["Hello", "max_tokens"], "cut", "cut_streamed"),
+        broken=sees(["Hel", "api_error", FAILURE], "broken"),
+        thoughts=sees([["thinking", THOUGHT], ["text", "Hello, Ada."]], "thought", "thought_streamed"),
+        calls=sees("Sunny.", "calls", "calls_streamed", "tool_runner", "tool_runner_streamed", "tool_runner_async"),
+        objects=sees(ADA, "parsed", "parsed_stream", "parsed_beta"),
+        second_turns=sees("Ada.", "two_turns", "two_turns_streamed", "two_turns_without_text_of_thoughts"),
+    ),
     # OpenAI's Agents SDK for Node: `@openai/agents`.
     "agents_node": Client(
         NodeScript("agents.mjs"),

@@ -40,6 +40,13 @@ class RequestMetadata(Struct):
     user_id: str | None = None
 
 
+class Thread(Struct):
+    """A conversation that Anthropic's servers keep for a while. They may lose it at any time: clients can send all of it again."""
+
+    type: Literal["create", "continue"]
+    previous_message_id: str | None = None
+
+
 class CreateMessage(Struct, kw_only=True):
     """The body of POST /v1/messages, and of /v1/messages/count_tokens."""
 
@@ -64,6 +71,7 @@ class CreateMessage(Struct, kw_only=True):
     container: str | dict[str, Any] | None = None
     service_tier: Literal["auto", "standard_only"] | None = None
     cache_control: dict[str, Any] | None = None
+    thread: Thread | None = None
 
 
 class InputMessage(Struct):
@@ -247,6 +255,8 @@ class Ping(Struct, tag="ping"):
 class ErrorDetails(Struct):
     type: str
     message: str
+    # What clients act on: the `error_code` of the few errors that have one.
+    details: dict[str, Any] | UnsetType = UNSET
 
 
 class ErrorEvent(Struct, tag="error"):

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from antiphon.core.protocols.messages.read import NO_EFFORT
+from antiphon.core.protocols.messages.read import NO_EFFORT, NO_THREAD
 from antiphon.errors import ApiError, ContextLengthExceeded
 from antiphon.partial_json import object_arguments
 from antiphon.wire.messages import (
@@ -133,6 +133,8 @@ TYPES: Mapping[int, str] = {
 }
 # Anthropic's own status for a server that is overloaded: their clients know it, and try again.
 OVERLOADED = 529
+# The codes that Anthropic's own errors have, too.
+ERROR_CODES = frozenset({NO_THREAD})
 # The code of a failed response → the type of the error.
 EVENT_TYPES: Mapping[str, str] = {
     "rate_limit_exceeded": "rate_limit_error",
@@ -154,7 +156,7 @@ def error_to_details(error: ApiError) -> ErrorDetails:
     message = error.message
     if isinstance(error, ContextLengthExceeded):
         message = too_long(error.failure.message if error.failure is not None else message, message)
-    return ErrorDetails(kind, message)
+    return ErrorDetails(kind, message, {"error_code": error.code} if error.code in ERROR_CODES else UNSET)
 
 
 def failed_to_details(error: ResponseError) -> ErrorDetails:
