@@ -79,14 +79,28 @@ CLIENTS = {
     # Anthropic's package for Python: `anthropic`.
     "anthropic": Client(
         PythonScript("anthropic_sdk.py", environment="openai3"),
-        texts=sees(TEXT, "text", "text_async", "text_with_token"),
-        streams=sees(STREAM, "stream"),
+        texts=sees(TEXT, "text", "text_of_blocks", "text_with_token", "text_async"),
+        streams=sees(STREAM, "stream", "stream_async"),
         cut_off=sees(["Hello", "max_tokens"], "cut", "cut_streamed"),
         broken=sees(["Hel", "api_error", FAILURE], "broken"),
         thoughts=sees([["thinking", THOUGHT], ["text", "Hello, Ada."]], "thought", "thought_streamed"),
-        calls=sees("Sunny.", "calls", "calls_streamed", "tool_runner", "tool_runner_streamed", "tool_runner_async"),
+        calls=sees("Sunny.", "calls", "calls_streamed", "runner", "runner_streamed", "runner_async"),
         objects=sees(ADA, "parsed", "parsed_stream", "parsed_beta"),
-        second_turns=sees("Ada.", "two_turns", "two_turns_streamed", "two_turns_without_text_of_thoughts"),
+        second_turns=sees(
+            "Ada.", "two_turns", "two_turns_streamed", "two_turns_hidden", "two_turns_hidden_streamed", "thread"
+        ),
+    ),
+    # Its package for Node: `@anthropic-ai/sdk`.
+    "anthropic_node": Client(
+        NodeScript("anthropic_node.mjs"),
+        texts=sees(TEXT, "text"),
+        streams=sees(STREAM, "stream"),
+        cut_off=sees(["Hello", "max_tokens"], "cut", "cutStreamed"),
+        broken=sees(["Hel", "api_error", FAILURE], "broken"),
+        thoughts=sees([["thinking", THOUGHT], ["text", "Hello, Ada."]], "thought", "thoughtStreamed"),
+        calls=sees("Sunny.", "calls", "callsStreamed", "runner", "runnerStreamed"),
+        objects=sees(ADA, "parsed", "parsedStream"),
+        second_turns=sees("Ada.", "twoTurns", "twoTurnsStreamed", "twoTurnsHidden", "twoTurnsHiddenStreamed", "thread"),
     ),
     # OpenAI's Agents SDK for Node: `@openai/agents`.
     "agents_node": Client(

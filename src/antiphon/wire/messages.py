@@ -23,10 +23,10 @@ class OutputConfig(Struct):
 
 
 class Thinking(Struct):
-    type: Literal["enabled", "adaptive", "disabled"]
+    type: Literal["enabled", "adaptive", "between_tools", "disabled"]
     budget_tokens: Annotated[int, Meta(ge=0, le=2**53)] | None = None
-    # "omitted": the text of thoughts is not shown.
-    display: Literal["summarized", "omitted"] | None = None
+    # "omitted": a thought is shown without its text; its signature has it.
+    display: Literal["summarized", "omitted", "updates"] | None = None
 
 
 class ToolChoice(Struct):

@@ -4,10 +4,9 @@ import anthropic
 from anthropic import Anthropic, AsyncAnthropic, beta_async_tool, beta_tool
 from scenarios import Person, play
 
-THINKS = {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}
 SETTINGS = {"model": "mock", "max_tokens": 1024}
-
-PNG = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+THINKS = {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}
+HIDDEN = {**THINKS, "thinking": {"type": "adaptive", "display": "omitted"}}
 
 WEATHER = {
     "name": "weather",
@@ -16,9 +15,13 @@ WEATHER = {
 }
 
 
-def client(url, **more):
+def settings(url, **more):
     # The package adds /v1 itself.
-    return Anthropic(**{"base_url": url.removesuffix("/v1"), "api_key": "any", "max_retries": 0, **more})
+    return {"base_url": url.removesuffix("/v1"), "api_key": "any", "max_retries": 0, **more}
+
+
+def client(url, **more):
+    return Anthropic(**settings(url, **more))
 
 
 def user(content):
@@ -29,25 +32,41 @@ def ask(url, content="Hi", **more):
     return client(url).messages.create(**{**SETTINGS, "messages": [user(content)], **more})
 
 
+def ask_streaming(url, content="Hi", **more):
+    """The message that the package puts together from the events of a stream."""
+    with client(url).messages.stream(**{**SETTINGS, "messages": [user(content)], **more}) as stream:
+        return stream.get_final_message()
+
+
+def text_of(message):
+    return "".join(block.text for block in message.content if block.type == "text")
+
+
 # ---- text ------------------------------------------------------------------------------------------------------------
 
 
+def seen(message):
+    return {"text": text_of(message), "input": message.usage.input_tokens}
+
+
 def text(url):
-    message = ask(url, system="Be brief.")
-    return {"text": message.content[0].text, "input": message.usage.input_tokens}
+    return seen(ask(url, system="Be brief."))
 
 
-async def text_async(url):
-    async with AsyncAnthropic(base_url=url.removesuffix("/v1"), api_key="any") as made:
-        message = await made.messages.create(**SETTINGS, system=[{"type": "text", "text": "Be brief."}], messages=[user("Hi")])
-    return {"text": message.content[0].text, "input": message.usage.input_tokens}
+def text_of_blocks(url):
+    cached = {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}
+    return seen(ask(url, [{"type": "text", "text": "Hi"}], system=[cached]))
 
 
 def text_with_token(url):
-    """As for an Anthropic account that is signed in: the key is a bearer token."""
+    """As a gateway is asked that has bearer tokens."""
     made = client(url, api_key=None, auth_token="any")
-    message = made.messages.create(**SETTINGS, system="Be brief.", messages=[user("Hi")])
-    return {"text": message.content[0].text, "input": message.usage.input_tokens}
+    return seen(made.messages.create(**SETTINGS, system="Be brief.", messages=[user("Hi")]))
+
+
+async def text_async(url):
+    async with AsyncAnthropic(**settings(url)) as made:
+        return seen(await made.messages.create(**SETTINGS, system="Be brief.", messages=[user("Hi")]))
 
 
 def stream(url):
@@ -55,61 +74,29 @@ def stream(url):
         return list(stream.text_stream)
 
 
-def raw_stream(url):
-    """The events as they come over the wire."""
-    return [event.to_dict() for event in ask(url, stream=True)]
-
-
 async def stream_async(url):
-    async with (
-        AsyncAnthropic(base_url=url.removesuffix("/v1"), api_key="any") as made,
-        made.messages.stream(**SETTINGS, messages=[user("Hi")]) as stream,
-    ):
-        pieces = [piece async for piece in stream.text_stream]
-        final = await stream.get_final_message()
-    return {"pieces": pieces, "text": final.content[0].text, "stop": final.stop_reason, "usage": usage_of(final)}
-
-
-def usage_of(message):
-    return [message.usage.input_tokens, message.usage.output_tokens]
+    async with AsyncAnthropic(**settings(url)) as made, made.messages.stream(**SETTINGS, messages=[user("Hi")]) as stream:
+        return [piece async for piece in stream.text_stream]
 
 
 def whole(url):
-    return ask(url).to_dict()
+    """The same message, as it comes, and put together from a stream."""
+    return [message.to_dict() for message in (ask(url), ask_streaming(url))]
 
 
-def final_message(url):
-    """What the package puts together from the events."""
-    with client(url).messages.stream(**SETTINGS, messages=[user("Hi")]) as stream:
-        return {"text": stream.get_final_text(), "message": stream.get_final_message().to_dict()}
+def events(url):
+    """As they come over the wire."""
+    return [event.to_dict() for event in ask(url, stream=True)]
 
 
-def helper_events(url):
-    """The events that the package makes of those on the wire."""
+def helpers(url):
+    """The events that the package adds, each with what it has gathered."""
     with client(url).messages.stream(**SETTINGS, **THINKS, tools=[WEATHER], messages=[user("Weather?")]) as stream:
-        return [[event.type, *snapshot(event)] for event in stream]
+        return [[event.type, event.snapshot] for event in stream if event.type in ("text", "thinking", "input_json")]
 
 
-def snapshot(event):
-    match event.type:
-        case "text" | "thinking" | "input_json":
-            return [event.snapshot]
-        case "signature":
-            return [bool(event.signature)]
-        case "content_block_stop":
-            return [event.content_block.type]
-    return []
-
-
-def cut(url):
-    message = ask(url, max_tokens=16)
-    return [message.content[0].text, message.stop_reason]
-
-
-def cut_streamed(url):
-    with client(url).messages.stream(**{**SETTINGS, "max_tokens": 16}, messages=[user("Hi")]) as stream:
-        message = stream.get_final_message()
-    return [message.content[0].text, message.stop_reason]
+def ending(message):
+    return [text_of(message), message.stop_reason]
 
 
 def broken(url):
@@ -117,65 +104,61 @@ def broken(url):
     try:
         with client(url).messages.stream(**SETTINGS, messages=[user("Hi")]) as stream:
             pieces.extend(stream.text_stream)
-    except anthropic.APIError as error:
-        return [*pieces, error.body["error"]["type"], error.body["error"]["message"]]
+    except anthropic.APIStatusError as error:
+        return [*pieces, error.type, error.api_message]
 
 
 def options(url):
-    """Everything that a request may set, at once."""
-    message = ask(
-        url,
-        stop_sequences=["END"],
-        metadata={"user_id": "ada"},
-        service_tier="auto",
-        tools=[WEATHER],
-        tool_choice={"type": "auto", "disable_parallel_tool_use": True},
-        extra_body={"temperature": 0.5, "top_p": 0.9, "top_k": 5},
+    return text_of(
+        ask(
+            url,
+            stop_sequences=["END"],
+            metadata={"user_id": "ada"},
+            service_tier="auto",
+            tools=[WEATHER],
+            tool_choice={"type": "auto", "disable_parallel_tool_use": True},
+            # Newer models of Anthropic take none of these: the package has no names for them.
+            extra_body={"temperature": 0.5, "top_p": 0.9, "top_k": 5},
+        )
     )
-    return message.content[0].text
 
 
 def cached(url):
-    message = ask(url)
-    return message.usage.to_dict()
+    messages = (ask(url), ask_streaming(url))
+    return [[each.usage.input_tokens, each.usage.cache_read_input_tokens, each.usage.output_tokens] for each in messages]
 
 
 # ---- thoughts --------------------------------------------------------------------------------------------------------
 
 
-def thought(url):
-    blocks = ask(url, "Think.", **THINKS).content
-    return [[block.type, getattr(block, block.type)] for block in blocks]
+def blocks_of(message):
+    return [[block.type, getattr(block, block.type)] for block in message.content]
 
 
-def thought_streamed(url):
-    with client(url).messages.stream(**SETTINGS, **THINKS, messages=[user("Think.")]) as stream:
-        blocks = stream.get_final_message().content
-    return [[block.type, getattr(block, block.type)] for block in blocks]
+def budget(url):
+    return blocks_of(ask(url, "Think.", max_tokens=2048, thinking={"type": "enabled", "budget_tokens": 1024}))
 
 
-def thought_with_budget(url):
-    blocks = ask(url, "Think.", thinking={"type": "enabled", "budget_tokens": 1024}, max_tokens=2048).content
-    return [[block.type, getattr(block, block.type)] for block in blocks]
+def hidden(url):
+    messages = (ask(url, "Think.", **HIDDEN), ask_streaming(url, "Think.", **HIDDEN))
+    return [blocks_of(message) for message in messages]
 
 
-def thought_not_shown(url):
-    blocks = ask(url, "Think.", **{**THINKS, "thinking": {"type": "adaptive", "display": "omitted"}}).content
-    return [[block.type, getattr(block, block.type), bool(getattr(block, "signature", ""))] for block in blocks]
-
-
-def thought_not_shown_streamed(url):
-    thinking = {"type": "adaptive", "display": "omitted"}
-    with client(url).messages.stream(**SETTINGS, thinking=thinking, messages=[user("Think.")]) as stream:
-        blocks = stream.get_final_message().content
-    return [[block.type, getattr(block, block.type), bool(getattr(block, "signature", ""))] for block in blocks]
-
-
-def thought_not_wanted(url):
-    return [block.type for block in ask(url, "Think.").content]
+def unasked(url):
+    return [blocks_of(message) for message in (ask(url, "Think."), ask_streaming(url, "Think."))]
 
 
 # ---- calls -----------------------------------------------------------------------------------------------------------
+
+
+def call_tools(url, ask):
+    """Each answer is sent back as it came, with the results of its calls."""
+    messages = [user("Weather?")]
+    while (message := ask(url, messages=messages, tools=[WEATHER], **THINKS)).stop_reason == "tool_use":
+        uses = [block for block in message.content if block.type == "tool_use"]
+        results = [{"type": "tool_result", "tool_use_id": use.id, "content": f"sunny in {use.input['city']}"} for use in uses]
+        messages += [message.to_param(), user(results)]
+    return text_of(message)
 
 
 @beta_tool
@@ -188,86 +171,55 @@ def weather(city: str) -> str:
     return f"sunny in {city}"
 
 
-@beta_async_tool
+@beta_async_tool(name="weather")
 async def weather_async(city: str) -> str:
     """The weather of a city."""
     return f"sunny in {city}"
 
 
-def calls(url):
-    """Each answer is sent back as it came, with the results of its calls."""
-    messages = [user("Weather?")]
-    made = client(url)
-    while True:
-        message = made.messages.create(**SETTINGS, **THINKS, tools=[WEATHER], messages=messages)
-        if message.stop_reason != "tool_use":
-            return message.content[0].text
-        uses = [block for block in message.content if block.type == "tool_use"]
-        results = [{"type": "tool_result", "tool_use_id": use.id, "content": f"sunny in {use.input['city']}"} for use in uses]
-        messages += [message.to_param(), user(results)]
+RUN = {**SETTINGS, **THINKS, "messages": [user("Weather?")]}
 
 
-def calls_streamed(url):
-    messages = [user("Weather?")]
-    made = client(url)
-    while True:
-        with made.messages.stream(**SETTINGS, **THINKS, tools=[WEATHER], messages=messages) as stream:
-            message = stream.get_final_message()
-        if message.stop_reason != "tool_use":
-            return message.content[0].text
-        uses = [block for block in message.content if block.type == "tool_use"]
-        results = [{"type": "tool_result", "tool_use_id": use.id, "content": f"sunny in {use.input['city']}"} for use in uses]
-        messages += [message.to_param(), user(results)]
+def runner(url):
+    return text_of(client(url).beta.messages.tool_runner(**RUN, tools=[weather]).until_done())
 
 
-def tool_runner(url):
-    runner = client(url).beta.messages.tool_runner(**SETTINGS, **THINKS, tools=[weather], messages=[user("Weather?")])
-    return runner.until_done().content[0].text
+def runner_streamed(url):
+    messages = [
+        stream.get_final_message() for stream in client(url).beta.messages.tool_runner(**RUN, tools=[weather], stream=True)
+    ]
+    return text_of(messages[-1])
 
 
-def tool_runner_streamed(url):
-    runner = client(url).beta.messages.tool_runner(
-        **SETTINGS, **THINKS, tools=[weather], messages=[user("Weather?")], stream=True
-    )
-    for stream in runner:
-        last = stream.get_final_message()
-    return last.content[0].text
+async def runner_async(url):
+    async with AsyncAnthropic(**settings(url)) as made:
+        return text_of(await made.beta.messages.tool_runner(**RUN, tools=[weather_async]).until_done())
 
 
-async def tool_runner_async(url):
-    async with AsyncAnthropic(base_url=url.removesuffix("/v1"), api_key="any") as made:
-        tools = [beta_async_tool(weather_async.func, name="weather")]
-        runner = made.beta.messages.tool_runner(**SETTINGS, **THINKS, tools=tools, messages=[user("Weather?")])
-        return (await runner.until_done()).content[0].text
-
-
-def failing_tool(url):
+def failing(url):
     """The runner tells the model about the error of a tool."""
 
     @beta_tool
     def weather(city: str) -> str:
         """The weather of a city."""
-        raise ValueError(f"{city} is unknown.")
+        raise anthropic.lib.tools.ToolError(f"{city} is unknown.")
 
-    runner = client(url).beta.messages.tool_runner(**SETTINGS, tools=[weather], messages=[user("Weather?")])
-    return runner.until_done().content[0].text
+    return text_of(client(url).beta.messages.tool_runner(**RUN, tools=[weather]).until_done())
 
 
 def chosen(url, choice):
-    """`choice`: how the tool must be called."""
     message = ask(url, "Weather?", tools=[WEATHER], tool_choice=choice)
     return [[block.type, block.name, block.input] for block in message.content]
 
 
-def answered(url, content, is_error=False):
-    """The result of a call is this content."""
-    result = {"type": "tool_result", "tool_use_id": "call_1", "content": content, "is_error": is_error}
+def answered(url, result):
+    """`result`: what is said of the call."""
     use = {"type": "tool_use", "id": "call_1", "name": "weather", "input": {"city": "Paris"}}
-    messages = [user("Weather?"), {"role": "assistant", "content": [use]}, user([result])]
-    return client(url).messages.create(**SETTINGS, tools=[WEATHER], messages=messages).content[0].text
+    results = [{"type": "tool_result", "tool_use_id": "call_1", **result}]
+    return text_of(ask(url, messages=[user("Weather?"), {"role": "assistant", "content": [use]}, user(results)], tools=[WEATHER]))
 
 
-def client_tools(url):
+def builtin(url):
     """Tools whose schema only Anthropic's models know. The client runs them."""
     tools = [
         {"type": "bash_20250124", "name": "bash"},
@@ -279,95 +231,67 @@ def client_tools(url):
 
 # ---- objects ---------------------------------------------------------------------------------------------------------
 
+INVENT = {**SETTINGS, "messages": [user("Invent a person.")], "output_format": Person}
+
 
 def parsed(url):
-    message = client(url).messages.parse(**SETTINGS, messages=[user("Invent a person.")], output_format=Person)
-    return message.parsed_output.model_dump()
+    return client(url).messages.parse(**INVENT).parsed_output.model_dump()
 
 
 def parsed_stream(url):
-    made = client(url)
-    with made.messages.stream(**SETTINGS, messages=[user("Invent a person.")], output_format=Person) as stream:
+    with client(url).messages.stream(**INVENT) as stream:
         return stream.get_final_message().parsed_output.model_dump()
 
 
 def parsed_beta(url):
-    """The older place of the schema."""
-    message = client(url).beta.messages.parse(**SETTINGS, messages=[user("Invent a person.")], output_format=Person)
-    return message.parsed_output.model_dump()
+    return client(url).beta.messages.parse(**INVENT).parsed_output.model_dump()
 
 
 # ---- turns -----------------------------------------------------------------------------------------------------------
 
 
-def two_turns(url):
-    made = client(url)
+def two_turns(url, ask, **more):
     messages = [user("My name is Ada.")]
-    first = made.messages.create(**SETTINGS, **THINKS, messages=messages)
-    messages += [first.to_param(), user("What is my name?")]
-    return made.messages.create(**SETTINGS, **THINKS, messages=messages).content[0].text
+    messages += [ask(url, messages=messages, **more).to_param(), user("What is my name?")]
+    return text_of(ask(url, messages=messages, **more))
 
 
-def two_turns_streamed(url):
-    made = client(url)
-    messages = [user("My name is Ada.")]
-    with made.messages.stream(**SETTINGS, **THINKS, messages=messages) as stream:
-        first = stream.get_final_message()
-    messages += [first.to_param(), user("What is my name?")]
-    return made.messages.create(**SETTINGS, **THINKS, messages=messages).content[0].text
-
-
-def two_turns_without_text_of_thoughts(url):
-    """A thought whose text is not shown is known by its signature alone."""
-    made = client(url)
-    messages = [user("My name is Ada.")]
-    hidden = {**THINKS, "thinking": {"type": "adaptive", "display": "omitted"}}
-    first = made.messages.create(**SETTINGS, **hidden, messages=messages)
-    messages += [first.to_param(), user("What is my name?")]
-    return made.messages.create(**SETTINGS, **hidden, messages=messages).content[0].text
+def thread(url):
+    """A conversation that the server is asked to keep."""
+    kept = client(url).beta.messages.thread(**SETTINGS, **THINKS, messages=[user("My name is Ada.")])
+    kept.send()
+    return text_of(kept.send(user("What is my name?")))
 
 
 # ---- images and documents --------------------------------------------------------------------------------------------
 
 
-def image(url):
-    return ask(url, [{"type": "text", "text": "What is it?"}, {"type": "image", "source": PNG}]).content[0].text
+def image(url, source):
+    return text_of(ask(url, [{"type": "text", "text": "What is it?"}, {"type": "image", "source": source}]))
 
 
-def image_by_url(url, address):
-    source = {"type": "url", "url": address}
-    return ask(url, [{"type": "image", "source": source}, {"type": "text", "text": "What is it?"}]).content[0].text
-
-
-def document(url, source, title=None):
-    block = {"type": "document", "source": source, "title": title}
-    return ask(url, [block, {"type": "text", "text": "What does it say?"}]).content[0].text
+def document(url, block):
+    return text_of(ask(url, [{"type": "document", **block}, {"type": "text", "text": "What does it say?"}]))
 
 
 # ---- tokens, ids and errors ------------------------------------------------------------------------------------------
 
 
 def count(url):
-    counted = client(url).messages.count_tokens(model="mock", system="Be brief.", tools=[WEATHER], messages=[user("Hi")])
-    return counted.to_dict()
-
-
-def count_beta(url):
-    return client(url).beta.messages.count_tokens(model="mock", messages=[user("Hi")]).to_dict()
-
-
-def request_ids(url):
-    """The id that the package shows, of an answer, a stream, a count and an error; and where the error has it."""
+    asked = {"model": "mock", "system": "Be brief.", "tools": [WEATHER], "messages": [user("Hi")]}
     made = client(url)
-    message = ask(url)
-    with made.messages.stream(**SETTINGS, messages=[user("Hi")]) as stream:
+    return [made.messages.count_tokens(**asked).to_dict(), made.beta.messages.count_tokens(**asked).to_dict()]
+
+
+def ids(url):
+    """Of an answer, a stream, and an error, twice."""
+    with client(url).messages.stream(**SETTINGS, messages=[user("Hi")]) as stream:
         streamed = stream.request_id
-    counted = made.messages.with_raw_response.count_tokens(model="mock", messages=[user("Hi")])
-    error = refusal(ask, url, [])
-    return [message._request_id, streamed, counted.headers["request-id"], error.request_id, error.body["request_id"]]
+    error = error_of(ask, url, [{"type": "picture"}])
+    return [ask(url)._request_id, streamed, error.request_id, error.body["request_id"]]
 
 
-def refusal(function, *arguments, **more):
+def error_of(function, *arguments, **more):
     try:
         function(*arguments, **more)
     except anthropic.APIStatusError as error:
@@ -375,88 +299,63 @@ def refusal(function, *arguments, **more):
     raise AssertionError("There was no error.")
 
 
-def error_of(function, *arguments, **more):
-    error = refusal(function, *arguments, **more)
+def refused(url, **request):
+    error = error_of(ask, url, **request)
     return [type(error).__name__, error.status_code, error.type, error.api_message]
 
 
-def refused(url):
-    return error_of(ask, url, [{"type": "image", "source": {"type": "base64", "media_type": "image/png"}}])
-
-
-def refused_stream(url):
-    return error_of(ask, url, [{"type": "picture"}], stream=True)
-
-
-def wrong_key(url):
-    return error_of(ask, url)
-
-
-def unknown_model(url):
-    return error_of(ask, url, model="unknown")
-
-
-def unknown_path(url):
-    return error_of(client(url).post, "/v1/message", body={}, cast_to=object)
-
-
-def overloaded(url):
-    return error_of(ask, url)
+def misplaced(url):
+    error = error_of(client(url).post, "/v1/message", body={}, cast_to=object)
+    return [type(error).__name__, error.status_code, error.type, error.api_message]
 
 
 def retried(url):
     """The package itself asks again."""
-    message = client(url, max_retries=2).messages.create(**SETTINGS, messages=[user("Hi")])
-    return message.content[0].text
+    return text_of(client(url, max_retries=2).messages.create(**SETTINGS, messages=[user("Hi")]))
 
 
 play(
     text,
-    text_async,
+    text_of_blocks,
     text_with_token,
+    text_async,
     stream,
     stream_async,
-    raw_stream,
     whole,
-    final_message,
-    helper_events,
-    cut,
-    cut_streamed,
+    events,
+    helpers,
     broken,
     options,
     cached,
-    thought,
-    thought_streamed,
-    thought_with_budget,
-    thought_not_shown,
-    thought_not_shown_streamed,
-    thought_not_wanted,
-    calls,
-    calls_streamed,
-    tool_runner,
-    tool_runner_streamed,
-    tool_runner_async,
-    failing_tool,
+    budget,
+    hidden,
+    unasked,
+    runner,
+    runner_streamed,
+    runner_async,
+    failing,
     chosen,
     answered,
-    client_tools,
+    builtin,
     parsed,
     parsed_stream,
     parsed_beta,
-    two_turns,
-    two_turns_streamed,
-    two_turns_without_text_of_thoughts,
+    thread,
     image,
-    image_by_url,
     document,
     count,
-    count_beta,
-    request_ids,
+    ids,
     refused,
-    refused_stream,
-    wrong_key,
-    unknown_model,
-    unknown_path,
-    overloaded,
+    misplaced,
     retried,
+    cut=lambda url: ending(ask(url, max_tokens=16)),
+    cut_streamed=lambda url: ending(ask_streaming(url, max_tokens=16)),
+    thought=lambda url: blocks_of(ask(url, "Think.", **THINKS)),
+    thought_streamed=lambda url: blocks_of(ask_streaming(url, "Think.", **THINKS)),
+    calls=lambda url: call_tools(url, ask),
+    calls_streamed=lambda url: call_tools(url, ask_streaming),
+    two_turns=lambda url: two_turns(url, ask, **THINKS),
+    two_turns_streamed=lambda url: two_turns(url, ask_streaming, **THINKS),
+    two_turns_hidden=lambda url: two_turns(url, ask, **HIDDEN),
+    two_turns_hidden_streamed=lambda url: two_turns(url, ask_streaming, **HIDDEN),
 )

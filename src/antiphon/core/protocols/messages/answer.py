@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
-from antiphon.core.protocols.messages.read import NO_EFFORT, NO_THREAD
+from antiphon.core.protocols.messages.read import NO_EFFORT, NO_THOUGHTS, NO_THREAD
 from antiphon.errors import ApiError, ContextLengthExceeded
 from antiphon.partial_json import object_arguments
 from antiphon.wire.messages import (
@@ -40,12 +41,18 @@ def shows_thinking(request: CreateResponse) -> bool:
     return request.reasoning is not None and request.reasoning.effort != NO_EFFORT
 
 
+def shows_thoughts(request: CreateResponse) -> bool:
+    """Whether the blocks of thoughts have their text. Without it, their signatures alone restore them."""
+    return shows_thinking(request) and request.client_metadata != NO_THOUGHTS
+
+
 def response_to_message(response: Response, request: CreateResponse) -> Message:
-    thinking = shows_thinking(request)
+    thinking, thoughts = shows_thinking(request), shows_thoughts(request)
+    blocks = (item_to_blocks(item, thinking=thinking, thoughts=thoughts) for item in response.output)
     return Message(
         model=response.model,
         id=message_id(response),
-        content=[block for item in response.output for block in item_to_blocks(item, thinking=thinking)],
+        content=list(chain.from_iterable(blocks)),
         stop_reason=stop_reason(response),
         usage=message_usage(response),
     )
@@ -55,13 +62,13 @@ def message_id(response: Response) -> str:
     return f"msg_{response.id.removeprefix('resp_')}"
 
 
-def item_to_blocks(item: OutputItem, *, thinking: bool) -> Iterator[AnswerBlock]:
+def item_to_blocks(item: OutputItem, *, thinking: bool, thoughts: bool) -> Iterator[AnswerBlock]:
     match item:
         case OutputMessage(content=parts):
             for part in parts:
                 yield part_to_block(part)
         case ReasoningItem() if thinking:
-            yield ThinkingBlock(thinking=thought_of(item), signature=signature_of(item))
+            yield ThinkingBlock(thinking=thought_of(item) if thoughts else "", signature=signature_of(item))
         case FunctionCall(call_id=id, name=name, arguments=arguments):
             yield ToolUseBlock(id=id, name=name, input=msgspec.json.decode(object_arguments(arguments)))
 

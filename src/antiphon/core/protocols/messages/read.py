@@ -32,6 +32,8 @@ NO_THREAD = "thread_not_found"
 NOT_KEPT = "thread: the conversation is not kept here"
 # The effort of a thought, where the request names none.
 EFFORT, NO_EFFORT = "medium", "none"
+# What the answer has to know of the request, in a field that has no effect otherwise: the text of thoughts is not shown.
+NO_THOUGHTS = {"thinking": "omitted"}
 # The names that the Responses API does not have, and the nearest that it has.
 EFFORTS = {"max": "xhigh"}
 
@@ -64,6 +66,7 @@ def body_to_request(body: bytes, headers: Mapping[str, str], limits: RequestLimi
         prompt_cache_key=_conversation_key(given.metadata, headers),
         store=False,
         stream=given.stream,
+        client_metadata=NO_THOUGHTS if given.thinking is not None and given.thinking.display == "omitted" else None,
     )
     check_request(request, limits)
     return ReadRequest(request, unknown, [*reader.notices, *left_out, *_notices(given)])
