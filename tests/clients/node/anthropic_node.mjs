@@ -141,7 +141,7 @@ async function failing(url) {
 
 async function chosen(url, { choice }) {
   const { content } = await ask(url, 'Weather?', { tools: [tool], tool_choice: choice });
-  return content.map(({ type, name, input }) => [type, name, input]);
+  return content.map(({ type, name = null, input = null }) => [type, name, input]);
 }
 
 async function answered(url, { result }) {

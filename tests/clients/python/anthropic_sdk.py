@@ -209,7 +209,7 @@ def failing(url):
 
 def chosen(url, choice):
     message = ask(url, "Weather?", tools=[WEATHER], tool_choice=choice)
-    return [[block.type, block.name, block.input] for block in message.content]
+    return [[block.type, getattr(block, "name", None), getattr(block, "input", None)] for block in message.content]
 
 
 def answered(url, result):
