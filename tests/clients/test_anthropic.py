@@ -186,7 +186,12 @@ async def test_tools_that_anthropic_defines_have_their_schemas(
     }
 
 
-# ---- threads ---------------------------------------------------------------------------------------------------------
+# ---- turns -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_system_message_stays_in_its_place(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    assert await client.play("told", gateway) == "Hello world"
+    assert messages(engine.last)[2:] == [user("What is my name?"), user("<system_message>\nBe brief.\n</system_message>")]
 
 
 async def test_a_thread_that_is_not_kept_is_sent_again_without_asking_the_engine(

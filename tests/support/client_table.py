@@ -86,9 +86,7 @@ CLIENTS = {
         thoughts=sees([["thinking", THOUGHT], ["text", "Hello, Ada."]], "thought", "thought_streamed"),
         calls=sees("Sunny.", "calls", "calls_streamed", "runner", "runner_streamed", "runner_async"),
         objects=sees(ADA, "parsed", "parsed_stream", "parsed_beta"),
-        second_turns=sees(
-            "Ada.", "two_turns", "two_turns_streamed", "two_turns_hidden", "two_turns_hidden_streamed", "thread"
-        ),
+        second_turns=sees("Ada.", "two_turns", "two_turns_streamed", "two_turns_hidden", "two_turns_hidden_streamed", "thread"),
     ),
     # Its package for Node: `@anthropic-ai/sdk`.
     "anthropic_node": Client(
@@ -153,6 +151,22 @@ CLIENTS = {
         second_turns=sees(
             "Ada.", "two_turns", "two_turns_without_store", "two_turns_with_previous_response", "two_turns_streamed"
         ),
+    ),
+    # LangChain with Anthropic's models: `langchain-anthropic`.
+    "langchain_anthropic": Client(
+        PythonScript("langchain_anthropic_agent.py", environment="openai3"),
+        texts=sees(TEXT, "text", "text_streamed"),
+        streams=sees(STREAM, "stream"),
+        cut_off=sees(["Hello", "max_tokens"], "cut"),
+        broken=sees(["APIStatusError", "api_error", FAILURE], "broken"),
+        thoughts=sees([["reasoning", THOUGHT], ["text", "Hello, Ada."]], "thought", "thought_streamed"),
+        calls=[
+            *sees(SUNNY_MESSAGES, "agent", thought=False),
+            *sees(SUNNY_MESSAGES, "agent_that_thinks"),
+            *sees("sunny in Parissunny in RomeSunny.", "streamed_agent"),
+        ],
+        objects=sees(ADA, "structured"),
+        second_turns=sees("Ada.", "two_turns", "two_turns_streamed"),
     ),
     # LangChain for Node: `@langchain/openai` with `useResponsesApi`, and agents of `langchain`.
     "langchain_node": Client(
@@ -225,6 +239,18 @@ CLIENTS = {
         objects=sees(ADA, "structured"),
         second_turns=sees("Ada.", "two_turns", "two_turns_without_store", "two_turns_with_previous_response"),
     ),
+    # Pydantic AI with an `AnthropicModel`.
+    "pydantic_ai_anthropic": Client(
+        PythonScript("pydantic_ai_anthropic_agent.py", environment="openai3"),
+        texts=sees(TEXT, "text", "text_streamed"),
+        streams=sees(STREAM, "stream"),
+        cut_off=sees(["Hello", "length"], "cut"),
+        broken=sees(["ModelServerError", FAILURE], "broken"),
+        thoughts=sees([["thinking", THOUGHT], ["text", "Hello, Ada."]], "thought"),
+        calls=[*sees("Sunny.", "tools", thought=False), *sees("Sunny.", "tools_with_thoughts", "streamed_tools")],
+        objects=sees(ADA, "structured"),
+        second_turns=sees("Ada.", "two_turns"),
+    ),
     # Semantic Kernel: an `OpenAIResponsesAgent`. It names a tool after its plugin and its function.
     "semantic_kernel": Client(
         PythonScript("semantic_kernel_agent.py", environment="openai2"),
@@ -266,7 +292,19 @@ CLIENTS = {
         patches=sees("Done.", "patch"),
         **HOSTED_MCP,
     ),
-    # Its version 6, which many still use.
+    # The same with `@ai-sdk/anthropic`.
+    "vercel_ai_anthropic": Client(
+        NodeScript("vercel_ai_anthropic.mjs"),
+        texts=sees({**TEXT, "output": 5}, "text", "textStreamed"),
+        streams=sees(STREAM, "stream"),
+        cut_off=sees({"text": "Hello", "finishReason": "length"}, "cut"),
+        broken=sees({"text": "Hel", "finishReason": "error", "errors": [FAILURE]}, "broken"),
+        thoughts=sees({"reasoning": THOUGHT, "text": "Hello, Ada."}, "thought"),
+        calls=[*sees(SUNNY, "toolLoop"), *sees({"reasoning": THOUGHT, **SUNNY}, "streamedToolLoop")],
+        objects=sees(ADA, "object"),
+        second_turns=sees("Ada.", "twoTurns"),
+    ),
+    # Version 6 of the AI SDK, which many still use.
     "vercel_ai_6": Client(
         NodeScript("vercel_ai_6.mjs"),
         texts=sees(TEXT, "text"),

@@ -41,7 +41,7 @@ class RequestMetadata(Struct):
 
 
 class Thread(Struct):
-    """A conversation that Anthropic's servers keep for a while. They may lose it at any time: clients can send all of it again."""
+    """A conversation that a server keeps. It may lose it at any time: clients can send all of it again."""
 
     type: Literal["create", "continue"]
     previous_message_id: str | None = None

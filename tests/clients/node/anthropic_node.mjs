@@ -172,6 +172,13 @@ async function twoTurns(url, ask, more) {
   return textOf(await ask(url, '', { ...more, messages }));
 }
 
+// A system message between others.
+async function told(url) {
+  const said = { role: 'assistant', content: 'Hello, Ada.' };
+  const last = { role: 'system', content: [{ type: 'text', text: 'Be brief.' }] };
+  return textOf(await ask(url, '', { messages: [user('My name is Ada.'), said, user('What is my name?'), last] }));
+}
+
 // A conversation that the server is asked to keep.
 async function thread(url) {
   const kept = client(url).beta.messages.thread(request('My name is Ada.', thinks));
@@ -201,9 +208,9 @@ async function ids(url) {
   return [(await ask(url))._request_id, stream.request_id, error.requestID, error.error.request_id];
 }
 
-const told = (error) => [error.constructor.name, error.status, error.type, error.apiMessage];
-const refused = async (url, { content, ...more }) => await ask(url, content, more).catch(told);
-const misplaced = async (url) => await client(url).post('/v1/message', { body: {} }).catch(told);
+const errorSeen = (error) => [error.constructor.name, error.status, error.type, error.apiMessage];
+const refused = async (url, { content, ...more }) => await ask(url, content, more).catch(errorSeen);
+const misplaced = async (url) => await client(url).post('/v1/message', { body: {} }).catch(errorSeen);
 
 // The package itself asks again.
 async function retried(url) {
@@ -240,6 +247,7 @@ await play({
   twoTurnsStreamed: (url) => twoTurns(url, askStreaming, thinks),
   twoTurnsHidden: (url) => twoTurns(url, ask, hides),
   twoTurnsHiddenStreamed: (url) => twoTurns(url, askStreaming, hides),
+  told,
   thread,
   image,
   document,

@@ -216,7 +216,8 @@ def answered(url, result):
     """`result`: what is said of the call."""
     use = {"type": "tool_use", "id": "call_1", "name": "weather", "input": {"city": "Paris"}}
     results = [{"type": "tool_result", "tool_use_id": "call_1", **result}]
-    return text_of(ask(url, messages=[user("Weather?"), {"role": "assistant", "content": [use]}, user(results)], tools=[WEATHER]))
+    messages = [user("Weather?"), {"role": "assistant", "content": [use]}, user(results)]
+    return text_of(ask(url, messages=messages, tools=[WEATHER]))
 
 
 def builtin(url):
@@ -254,6 +255,13 @@ def two_turns(url, ask, **more):
     messages = [user("My name is Ada.")]
     messages += [ask(url, messages=messages, **more).to_param(), user("What is my name?")]
     return text_of(ask(url, messages=messages, **more))
+
+
+def told(url):
+    """A system message between others."""
+    said = {"role": "assistant", "content": "Hello, Ada."}
+    last = {"role": "system", "content": [{"type": "text", "text": "Be brief."}]}
+    return text_of(ask(url, messages=[user("My name is Ada."), said, user("What is my name?"), last]))
 
 
 def thread(url):
@@ -340,6 +348,7 @@ play(
     parsed,
     parsed_stream,
     parsed_beta,
+    told,
     thread,
     image,
     document,

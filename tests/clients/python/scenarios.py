@@ -1,4 +1,4 @@
-"""Plays a scenario for each line of the input, {"scenario", "url"} and what else it needs, and writes what it returned as JSON."""
+"""Plays a scenario for each line of the input, {"scenario", "url"} and what else it needs, and writes what it saw as JSON."""
 
 import asyncio
 import inspect
