@@ -14,6 +14,7 @@ pytestmark = pytest.mark.parametrize("client", ["anthropic", "anthropic_node"], 
 
 PNG = {"type": "base64", "media_type": "image/png", "data": "iVBORw=="}
 SHOWN = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}}
+PDF = {"type": "base64", "media_type": "application/pdf", "data": base64.b64encode(make_pdf("Once.", "Twice.")).decode()}
 PARIS = answer(call("weather", '{"city": "Paris"}'), finish="tool_calls")
 # It asks for less patience than the gateway would.
 LOADING = Refusal(503, {"error": {"message": "loading"}}, {"Retry-After": "0.1"})
@@ -219,7 +220,6 @@ async def test_an_image_is_passed_on(
     assert engine.last["messages"] == [{"role": "user", "content": [{"type": "text", "text": "What is it?"}, image]}]
 
 
-PDF = {"type": "base64", "media_type": "application/pdf", "data": base64.b64encode(make_pdf("Once.", "Twice.")).decode()}
 PAGES = "[page 1]\nOnce.\n\n[page 2]\nTwice."
 
 
@@ -267,6 +267,8 @@ async def test_answers_streams_and_errors_have_the_id_of_their_request(client: P
         ({"tools": [{"name": "weather", "input_schema": []}]}, "`tools[0].input_schema`"),
         ({"tool_choice": {"type": "tool"}}, "`tool_choice.name`"),
         ({"output_config": {"format": {"type": "xml"}}}, "`output_config.format`"),
+        ({"output_config": {"format": {"type": "json_schema", "schema": {"type": "xml"}}}}, "`output_config.format.schema`"),
+        ({"content": [{"type": "document", "source": {**PDF, "data": "AAAA"}}]}, "`messages`"),
         ({"messages": []}, "`messages`"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -294,6 +296,14 @@ async def test_a_model_that_is_not_there_is_an_error(client: Player, gateway: Ga
     assert error == ["NotFoundError", 404, "not_found_error"]
     assert "unknown" in message
     assert engine.requests == []
+
+
+async def test_a_name_of_anthropics_stands_for_a_model_that_is_there(client: Player, engine: MockEngine) -> None:
+    engine.lists("mock", "other")
+    async with running_gateway(engine, model_names={"claude-opus-5": "other"}, default_model="mock") as gateway:
+        assert await client.play("named", gateway, model="claude-opus-5") == ["Hello world", "other"]
+        assert await client.play("named", gateway, model="claude-haiku-4-5-20251001") == ["Hello world", "mock"]
+    assert [request["model"] for request in engine.requests] == ["other", "mock"]
 
 
 async def test_a_path_that_is_not_there_is_an_error(client: Player, gateway: GatewayUnderTest) -> None:

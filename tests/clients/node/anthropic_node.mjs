@@ -90,6 +90,11 @@ async function options(url) {
   return textOf(await ask(url, 'Hi', more));
 }
 
+async function named(url, { model }) {
+  const message = await ask(url, 'Hi', { model });
+  return [textOf(message), message.model];
+}
+
 async function cached(url) {
   const messages = [await ask(url), await askStreaming(url)];
   return messages.map(({ usage }) => [usage.input_tokens, usage.cache_read_input_tokens, usage.output_tokens]);
@@ -227,6 +232,7 @@ await play({
   cutStreamed: (url) => cut(url, askStreaming),
   broken,
   options,
+  named,
   cached,
   thought: async (url) => blocksOf(await ask(url, 'Think.', thinks)),
   thoughtStreamed: async (url) => blocksOf(await askStreaming(url, 'Think.', thinks)),

@@ -123,6 +123,11 @@ def options(url):
     )
 
 
+def named(url, model):
+    message = ask(url, model=model)
+    return [text_of(message), message.model]
+
+
 def cached(url):
     messages = (ask(url), ask_streaming(url))
     return [[each.usage.input_tokens, each.usage.cache_read_input_tokens, each.usage.output_tokens] for each in messages]
@@ -334,6 +339,7 @@ play(
     helpers,
     broken,
     options,
+    named,
     cached,
     budget,
     hidden,

@@ -140,6 +140,15 @@ TYPES: Mapping[int, str] = {
 }
 # Anthropic's own status for a server that is overloaded: their clients know it, and try again.
 OVERLOADED = 529
+# The names of fields that the Responses API has other ones for.
+NAMES: Mapping[str, str] = {
+    "input": "messages",
+    "instructions": "system",
+    "max_output_tokens": "max_tokens",
+    "text.format": "output_config.format",
+    "reasoning.effort": "output_config.effort",
+    "stop": "stop_sequences",
+}
 # The codes that Anthropic's own errors have, too.
 ERROR_CODES = frozenset({NO_THREAD})
 # The code of a failed response → the type of the error.
@@ -160,10 +169,20 @@ def status_of(error: ApiError) -> int:
 
 def error_to_details(error: ApiError) -> ErrorDetails:
     kind = TYPES.get(error.status) or ("api_error" if error.status >= 500 else "invalid_request_error")
-    message = error.message
+    message = error.message if error.param is None else in_own_names(error.message, error.param)
     if isinstance(error, ContextLengthExceeded):
         message = too_long(error.failure.message if error.failure is not None else message, message)
     return ErrorDetails(kind, message, {"error_code": error.code} if error.code in ERROR_CODES else UNSET)
+
+
+def in_own_names(message: str, param: str) -> str:
+    """What was read as a request of the Responses API is named as the client knows it."""
+    name = next((name for name in NAMES if param == name or param.startswith((f"{name}.", f"{name}["))), None)
+    if name is None:
+        return message
+    # Which message an item came from is not known any more.
+    path = NAMES[name] if name == "input" else NAMES[name] + param.removeprefix(name)
+    return message.replace(f"`{param}`", f"`{path}`")
 
 
 def failed_to_details(error: ResponseError) -> ErrorDetails:
