@@ -76,6 +76,30 @@ FAILURE = "The engine failed: out of memory"
 FAILURE_AS_TEXT = f"ResponseError(code='server_error', message='{FAILURE}', misalignment=None, param=None, type=None)"
 
 CLIENTS = {
+    # Anthropic's package for Python: `anthropic`.
+    "anthropic": Client(
+        PythonScript("anthropic_sdk.py", environment="openai3"),
+        texts=sees(TEXT, "text", "text_of_blocks", "text_with_token", "text_async"),
+        streams=sees(STREAM, "stream", "stream_async"),
+        cut_off=sees(["Hello", "max_tokens"], "cut", "cut_streamed"),
+        broken=sees(["Hel", "api_error", FAILURE], "broken"),
+        thoughts=sees([["thinking", THOUGHT], ["text", "Hello, Ada."]], "thought", "thought_streamed"),
+        calls=sees("Sunny.", "calls", "calls_streamed", "runner", "runner_streamed", "runner_async"),
+        objects=sees(ADA, "parsed", "parsed_stream", "parsed_beta"),
+        second_turns=sees("Ada.", "two_turns", "two_turns_streamed", "two_turns_hidden", "two_turns_hidden_streamed", "thread"),
+    ),
+    # Its package for Node: `@anthropic-ai/sdk`.
+    "anthropic_node": Client(
+        NodeScript("anthropic_node.mjs"),
+        texts=sees(TEXT, "text"),
+        streams=sees(STREAM, "stream"),
+        cut_off=sees(["Hello", "max_tokens"], "cut", "cutStreamed"),
+        broken=sees(["Hel", "api_error", FAILURE], "broken"),
+        thoughts=sees([["thinking", THOUGHT], ["text", "Hello, Ada."]], "thought", "thoughtStreamed"),
+        calls=sees("Sunny.", "calls", "callsStreamed", "runner", "runnerStreamed"),
+        objects=sees(ADA, "parsed", "parsedStream"),
+        second_turns=sees("Ada.", "twoTurns", "twoTurnsStreamed", "twoTurnsHidden", "twoTurnsHiddenStreamed", "thread"),
+    ),
     # OpenAI's Agents SDK for Node: `@openai/agents`.
     "agents_node": Client(
         NodeScript("agents.mjs"),
@@ -127,6 +151,22 @@ CLIENTS = {
         second_turns=sees(
             "Ada.", "two_turns", "two_turns_without_store", "two_turns_with_previous_response", "two_turns_streamed"
         ),
+    ),
+    # LangChain with Anthropic's models: `langchain-anthropic`.
+    "langchain_anthropic": Client(
+        PythonScript("langchain_anthropic_agent.py", environment="openai3"),
+        texts=sees(TEXT, "text", "text_streamed"),
+        streams=sees(STREAM, "stream"),
+        cut_off=sees(["Hello", "max_tokens"], "cut"),
+        broken=sees(["APIStatusError", "api_error", FAILURE], "broken"),
+        thoughts=sees([["reasoning", THOUGHT], ["text", "Hello, Ada."]], "thought", "thought_streamed"),
+        calls=[
+            *sees(SUNNY_MESSAGES, "agent", thought=False),
+            *sees(SUNNY_MESSAGES, "agent_that_thinks"),
+            *sees("sunny in Parissunny in RomeSunny.", "streamed_agent"),
+        ],
+        objects=sees(ADA, "structured"),
+        second_turns=sees("Ada.", "two_turns", "two_turns_streamed"),
     ),
     # LangChain for Node: `@langchain/openai` with `useResponsesApi`, and agents of `langchain`.
     "langchain_node": Client(
@@ -199,6 +239,18 @@ CLIENTS = {
         objects=sees(ADA, "structured"),
         second_turns=sees("Ada.", "two_turns", "two_turns_without_store", "two_turns_with_previous_response"),
     ),
+    # Pydantic AI with an `AnthropicModel`.
+    "pydantic_ai_anthropic": Client(
+        PythonScript("pydantic_ai_anthropic_agent.py", environment="openai3"),
+        texts=sees(TEXT, "text", "text_streamed"),
+        streams=sees(STREAM, "stream"),
+        cut_off=sees(["Hello", "length"], "cut"),
+        broken=sees(["ModelServerError", FAILURE], "broken"),
+        thoughts=sees([["thinking", THOUGHT], ["text", "Hello, Ada."]], "thought"),
+        calls=[*sees("Sunny.", "tools", thought=False), *sees("Sunny.", "tools_with_thoughts", "streamed_tools")],
+        objects=sees(ADA, "structured"),
+        second_turns=sees("Ada.", "two_turns"),
+    ),
     # Semantic Kernel: an `OpenAIResponsesAgent`. It names a tool after its plugin and its function.
     "semantic_kernel": Client(
         PythonScript("semantic_kernel_agent.py", environment="openai2"),
@@ -240,7 +292,19 @@ CLIENTS = {
         patches=sees("Done.", "patch"),
         **HOSTED_MCP,
     ),
-    # Its version 6, which many still use.
+    # The same with `@ai-sdk/anthropic`.
+    "vercel_ai_anthropic": Client(
+        NodeScript("vercel_ai_anthropic.mjs"),
+        texts=sees({**TEXT, "output": 5}, "text", "textStreamed"),
+        streams=sees(STREAM, "stream"),
+        cut_off=sees({"text": "Hello", "finishReason": "length"}, "cut"),
+        broken=sees({"text": "Hel", "finishReason": "error", "errors": [FAILURE]}, "broken"),
+        thoughts=sees({"reasoning": THOUGHT, "text": "Hello, Ada."}, "thought"),
+        calls=[*sees(SUNNY, "toolLoop"), *sees({"reasoning": THOUGHT, **SUNNY}, "streamedToolLoop")],
+        objects=sees(ADA, "object"),
+        second_turns=sees("Ada.", "twoTurns"),
+    ),
+    # Version 6 of the AI SDK, which many still use.
     "vercel_ai_6": Client(
         NodeScript("vercel_ai_6.mjs"),
         texts=sees(TEXT, "text"),

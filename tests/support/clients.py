@@ -125,7 +125,7 @@ class Player:
         self._process = process
         self._log = log
 
-    async def play(self, scenario: str, gateway: GatewayUnderTest, **more: str) -> Any:
+    async def play(self, scenario: str, gateway: GatewayUnderTest, **more: Any) -> Any:
         """`more`: what else the scenario needs, as the URL of an MCP server."""
         order = msgspec.json.encode({"scenario": scenario, "url": f"{gateway.url}/v1", **more}) + b"\n"
         try:

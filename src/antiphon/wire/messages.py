@@ -23,10 +23,10 @@ class OutputConfig(Struct):
 
 
 class Thinking(Struct):
-    type: Literal["enabled", "adaptive", "disabled"]
+    type: Literal["enabled", "adaptive", "between_tools", "disabled"]
     budget_tokens: Annotated[int, Meta(ge=0, le=2**53)] | None = None
-    # "omitted": the text of thoughts is not shown.
-    display: Literal["summarized", "omitted"] | None = None
+    # "omitted": a thought is shown without its text; its signature has it.
+    display: Literal["summarized", "omitted", "updates"] | None = None
 
 
 class ToolChoice(Struct):
@@ -38,6 +38,13 @@ class ToolChoice(Struct):
 class RequestMetadata(Struct):
     # Claude Code has a JSON object in this string.
     user_id: str | None = None
+
+
+class Thread(Struct):
+    """A conversation that a server keeps. It may lose it at any time: clients can send all of it again."""
+
+    type: Literal["create", "continue"]
+    previous_message_id: str | None = None
 
 
 class CreateMessage(Struct, kw_only=True):
@@ -64,6 +71,7 @@ class CreateMessage(Struct, kw_only=True):
     container: str | dict[str, Any] | None = None
     service_tier: Literal["auto", "standard_only"] | None = None
     cache_control: dict[str, Any] | None = None
+    thread: Thread | None = None
 
 
 class InputMessage(Struct):
@@ -257,6 +265,8 @@ class Ping(Struct, tag="ping"):
 class ErrorDetails(Struct):
     type: str
     message: str
+    # What clients act on: the `error_code` of the few errors that have one.
+    details: dict[str, Any] | UnsetType = UNSET
 
 
 class ErrorEvent(Struct, tag="error"):

@@ -1,4 +1,4 @@
-"""Plays a scenario for each line of the input, {"scenario", "url"}, and writes what it returned as a line of JSON."""
+"""Plays a scenario for each line of the input, {"scenario", "url"} and what else it needs, and writes what it saw as JSON."""
 
 import asyncio
 import inspect
@@ -24,7 +24,7 @@ def play(*scenarios, **named):
         for line in sys.stdin:
             order = json.loads(line)
             try:
-                saw = named[order["scenario"]](order["url"])
+                saw = named[order.pop("scenario")](**order)
                 outcome = {"saw": runner.run(saw) if inspect.iscoroutine(saw) else saw}
             except Exception:
                 outcome = {"error": traceback.format_exc()}

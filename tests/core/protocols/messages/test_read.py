@@ -114,7 +114,8 @@ RESULTS: list[tuple[dict[str, Any], Any]] = [
     ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "a\nb"),
     ({}, ""),
     ({"is_error": True}, "Error"),
-    ({"is_error": True, "content": "No such city"}, "No such city"),
+    ({"is_error": True, "content": "No such city"}, "Error: No such city"),
+    ({"is_error": True, "content": "KeyError: Rome"}, "KeyError: Rome"),
     (
         {"content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}]},
         [{"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}],

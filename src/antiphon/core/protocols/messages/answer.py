@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from antiphon.core.protocols.messages.read import NO_EFFORT
+from antiphon.core.protocols.messages.read import NO_EFFORT, NO_THOUGHTS, NO_THREAD
 from antiphon.core.protocols.messages.server_tools import item_to_call
 from antiphon.errors import ApiError, ContextLengthExceeded
 from antiphon.partial_json import object_arguments
@@ -44,12 +45,18 @@ def shows_thinking(request: CreateResponse) -> bool:
     return request.reasoning is not None and request.reasoning.effort not in (None, NO_EFFORT)
 
 
+def shows_thoughts(request: CreateResponse) -> bool:
+    """Whether the blocks of thoughts have their text. Without it, their signatures alone restore them."""
+    return shows_thinking(request) and request.client_metadata != NO_THOUGHTS
+
+
 def response_to_message(response: Response, request: CreateResponse) -> Message:
-    thinking = shows_thinking(request)
+    thinking, thoughts = shows_thinking(request), shows_thoughts(request)
+    blocks = (item_to_blocks(item, thinking=thinking, thoughts=thoughts) for item in response.output)
     return Message(
         model=response.model,
         id=message_id(response),
-        content=[block for item in response.output for block in item_to_blocks(item, thinking=thinking)],
+        content=list(chain.from_iterable(blocks)),
         stop_reason=stop_reason(response),
         usage=message_usage(response),
     )
@@ -59,14 +66,14 @@ def message_id(response: Response) -> str:
     return f"msg_{response.id.removeprefix('resp_')}"
 
 
-def item_to_blocks(item: OutputItem, *, thinking: bool) -> Iterator[AnswerBlock | Block]:
+def item_to_blocks(item: OutputItem, *, thinking: bool, thoughts: bool) -> Iterator[AnswerBlock | Block]:
     match item:
         case OutputMessage(content=parts):
             for part in parts:
                 yield part_to_block(part)
         case ReasoningItem():
             if thinking:
-                yield ThinkingBlock(thinking=thought_of(item), signature=signature_of(item))
+                yield ThinkingBlock(thinking=thought_of(item) if thoughts else "", signature=signature_of(item))
         case FunctionCall(call_id=id, name=name, arguments=arguments):
             yield ToolUseBlock(id=id, name=name, input=msgspec.json.decode(object_arguments(arguments)))
         case _:
@@ -150,6 +157,17 @@ TYPES: Mapping[int, str] = {
 }
 # Anthropic's own status for a server that is overloaded: their clients know it, and try again.
 OVERLOADED = 529
+# The names of fields that the Responses API has other ones for.
+NAMES: Mapping[str, str] = {
+    "input": "messages",
+    "instructions": "system",
+    "max_output_tokens": "max_tokens",
+    "text.format": "output_config.format",
+    "reasoning.effort": "output_config.effort",
+    "stop": "stop_sequences",
+}
+# The codes that Anthropic's own errors have, too.
+ERROR_CODES = frozenset({NO_THREAD})
 # The code of a failed response → the type of the error.
 EVENT_TYPES: Mapping[str, str] = {
     "rate_limit_exceeded": "rate_limit_error",
@@ -168,10 +186,20 @@ def status_of(error: ApiError) -> int:
 
 def error_to_details(error: ApiError) -> ErrorDetails:
     kind = TYPES.get(error.status) or ("api_error" if error.status >= 500 else "invalid_request_error")
-    message = error.message
+    message = error.message if error.param is None else in_own_names(error.message, error.param)
     if isinstance(error, ContextLengthExceeded):
         message = too_long(error.failure.message if error.failure is not None else message, message)
-    return ErrorDetails(kind, message)
+    return ErrorDetails(kind, message, {"error_code": error.code} if error.code in ERROR_CODES else UNSET)
+
+
+def in_own_names(message: str, param: str) -> str:
+    """What was read as a request of the Responses API is named as the client knows it."""
+    name = next((name for name in NAMES if param == name or param.startswith((f"{name}.", f"{name}["))), None)
+    if name is None:
+        return message
+    # Which message an item came from is not known any more.
+    path = NAMES[name] if name == "input" else NAMES[name] + param.removeprefix(name)
+    return message.replace(f"`{param}`", f"`{path}`")
 
 
 def failed_to_details(error: ResponseError) -> ErrorDetails:

@@ -26,8 +26,8 @@ from antiphon.wire.messages import (
     ToolUseInput,
 )
 
-# What a failed call says where its result does not.
-FAILED = "Error"
+# An engine has no member that says that a call failed: its result does.
+FAILED, ERROR = "Error", "error"
 CITATIONS = "citations of documents are not made: the answer has none"
 LEFT_OUT = "blocks of type {kind} were left out: they mean nothing here"
 UPLOAD = "blocks of type container_upload were left out: no code is run for this request"
@@ -234,10 +234,11 @@ INSIDE: Mapping[str, ReadBlock] = {
 def _output(result: ToolResultInput, where: str) -> str | list[Item]:
     """A string if it is nothing but text."""
     parts = _parts(result.content or "", f"{where}.content")
+    text = "\n".join(part["text"] for part in parts if part["type"] == "input_text")
+    says_so = not result.is_error or ERROR in text.lower()
     if any(part["type"] != "input_text" for part in parts):
-        return parts
-    text = "\n".join(part["text"] for part in parts)
-    return text or (FAILED if result.is_error else "")
+        return parts if says_so else [*_texts(FAILED), *parts]
+    return text if says_so else ": ".join(filter(None, (FAILED, text)))
 
 
 def _data_url(source: Source, where: str) -> str:

@@ -12,6 +12,7 @@ from antiphon.core.protocols.messages.answer import (
     message_id,
     message_usage,
     shows_thinking,
+    shows_thoughts,
     signature_of,
     stop_reason,
 )
@@ -73,12 +74,12 @@ DELTAS: Mapping[type[Event], tuple[bytes, bytes]] = {
 
 
 class MessagesEncoder:
-    __slots__ = ("_head", "_index", "_template", "_thinking")
+    __slots__ = ("_head", "_index", "_template", "_thinking", "_thoughts")
 
     end: ClassVar[tuple[bytes, ...]] = ()
 
     def __init__(self, request: CreateResponse) -> None:
-        self._thinking = shows_thinking(request)
+        self._thinking, self._thoughts = shows_thinking(request), shows_thoughts(request)
         # The block that is open, or the last one.
         self._index = -1
         # The template of the last delta, and its encoded beginning; empty: it is not shown.
@@ -102,7 +103,7 @@ class MessagesEncoder:
     def _delta_head(self, event: DeltaEvent) -> bytes:
         """b"": it is not shown."""
         form = DELTAS.get(type(event))
-        return b"" if form is None or (form is THINKING and not self._thinking) else DELTA % (self._index, *form)
+        return b"" if form is None or (form is THINKING and not self._thoughts) else DELTA % (self._index, *form)
 
     # ---- the message -------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from antiphon.core.protocols.messages.blocks import ItemReader
 from antiphon.core.protocols.messages.tools import ToolReader, choice_to_responses
 from antiphon.core.protocols.responses.fields import RequestLimits, check_request
 from antiphon.core.protocols.responses.read import convert, read_struct
-from antiphon.errors import UNREADABLE, InvalidRequest, quoted
+from antiphon.errors import UNREADABLE, InvalidRequest, NotFound, quoted
 from antiphon.wire.messages import Block, CreateMessage, OutputConfig, RequestMetadata, TextInput
 from antiphon.wire.responses import CreateResponse, ReasoningOptions, TextFormat, TextOptions
 
@@ -27,14 +27,22 @@ WITHOUT_EFFECT = "field {name} was left out: it has no effect here"
 # Edits of the context that an engine's own template makes, or that change nothing.
 HARMLESS_EDITS = ("clear_thinking_20251015",)
 NOT_EDITED = "context_management: the edit {kind} was not made"
+# Anthropic's SDKs send the whole conversation again after an error of this code; their tool runners begin a thread unasked.
+NO_THREAD = "thread_not_found"
+NOT_KEPT = "thread: the conversation is not kept here"
 # The effort of a thought, where the request names none.
 EFFORT, NO_EFFORT = "medium", "none"
+# What the answer has to know of the request, in a field that has no effect otherwise: the text of thoughts is not shown.
+NO_THOUGHTS = {"thinking": "omitted"}
 # The names that the Responses API does not have, and the nearest that it has.
 EFFORTS = {"max": "xhigh"}
 
 
 def body_to_request(body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> ReadRequest:
     given, unknown = read_struct(body, CreateMessage, limits)
+    if given.thread is not None and given.thread.type == "continue":
+        problem = "Conversations are not kept for this protocol. Send the whole one again."
+        raise NotFound(problem, param="thread.previous_message_id", code=NO_THREAD)
     reader = ItemReader()
     for at, message in enumerate(given.messages):
         reader.read(message, f"messages[{at}]")
@@ -63,6 +71,7 @@ def body_to_request(body: bytes, headers: Mapping[str, str], limits: RequestLimi
         prompt_cache_key=_conversation_key(given.metadata, headers),
         store=False,
         stream=given.stream,
+        client_metadata=NO_THOUGHTS if given.thinking is not None and given.thinking.display == "omitted" else None,
     )
     check_request(request, limits)
     return ReadRequest(request, unknown, [*reader.notices, *tools.notices, *_notices(given)])
@@ -117,6 +126,8 @@ def _session(user_id: str | None) -> str | None:
 
 def _notices(given: CreateMessage) -> list[str]:
     dropped = [WITHOUT_EFFECT.format(name=name) for name in DROPPED if getattr(given, name) is not None]
+    if given.thread is not None:
+        dropped.append(NOT_KEPT)
     edits = (given.context_management or {}).get("edits")
     kinds = [each.get("type") for each in edits if isinstance(each, dict)] if isinstance(edits, list) else []
     return [*dropped, *(NOT_EDITED.format(kind=quoted(kind)) for kind in kinds if kind not in HARMLESS_EDITS)]

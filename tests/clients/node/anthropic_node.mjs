@@ -1,0 +1,265 @@
+// Anthropic's own package for Node.
+import Anthropic from '@anthropic-ai/sdk';
+import { betaZodTool } from '@anthropic-ai/sdk/helpers/beta/zod';
+import { zodOutputFormat } from '@anthropic-ai/sdk/helpers/zod';
+import { ToolError } from '@anthropic-ai/sdk/lib/tools/ToolError';
+import { z } from 'zod';
+import { collect, play } from './scenarios.mjs';
+
+const settings = { model: 'mock', max_tokens: 1024 };
+const thinks = { thinking: { type: 'adaptive' }, output_config: { effort: 'low' } };
+const hides = { ...thinks, thinking: { type: 'adaptive', display: 'omitted' } };
+
+// The package adds /v1 itself.
+const client = (url, more = {}) =>
+  new Anthropic({ baseURL: url.replace(/\/v1$/, ''), apiKey: 'any', maxRetries: 0, ...more });
+
+const user = (content) => ({ role: 'user', content });
+const request = (content, more) => ({ ...settings, messages: [user(content)], ...more });
+const ask = async (url, content = 'Hi', more = {}) => await client(url).messages.create(request(content, more));
+// The message that the package puts together from the events of a stream.
+const askStreaming = async (url, content = 'Hi', more = {}) =>
+  await client(url).messages.stream(request(content, more)).finalMessage();
+const textOf = ({ content }) => content.flatMap(({ type, text }) => (type === 'text' ? [text] : [])).join('');
+const blocksOf = ({ content }) => content.map((block) => [block.type, block[block.type]]);
+
+const tool = {
+  name: 'weather',
+  description: 'The weather of a city',
+  input_schema: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
+};
+const weather = betaZodTool({
+  name: 'weather',
+  description: 'The weather of a city',
+  inputSchema: z.object({ city: z.string() }),
+  run: async ({ city }) => `sunny in ${city}`,
+});
+const person = zodOutputFormat(z.object({ name: z.string(), age: z.number() }));
+
+async function text(url) {
+  const message = await ask(url, 'Hi', { system: 'Be brief.' });
+  return { text: textOf(message), input: message.usage.input_tokens };
+}
+
+async function stream(url) {
+  const pieces = [];
+  await client(url)
+    .messages.stream(request('Hi'))
+    .on('text', (delta) => pieces.push(delta))
+    .done();
+  return pieces;
+}
+
+const whole = async (url) => [await ask(url), await askStreaming(url)];
+const events = async (url) => await collect(await ask(url, 'Hi', { stream: true }));
+
+async function helpers(url) {
+  const seen = [];
+  await client(url)
+    .messages.stream(request('Weather?', { ...thinks, tools: [tool] }))
+    .on('text', (_, snapshot) => seen.push(['text', snapshot]))
+    .on('thinking', (_, snapshot) => seen.push(['thinking', snapshot]))
+    .on('inputJson', (_, snapshot) => seen.push(['input_json', snapshot]))
+    .done();
+  return seen;
+}
+
+async function cut(url, ask) {
+  const message = await ask(url, 'Hi', { max_tokens: 16 });
+  return [textOf(message), message.stop_reason];
+}
+
+async function broken(url) {
+  const pieces = [];
+  const stream = client(url).messages.stream(request('Hi'));
+  stream.on('text', (delta) => pieces.push(delta));
+  return await stream.done().catch(({ type, apiMessage }) => [...pieces, type, apiMessage]);
+}
+
+async function options(url) {
+  const more = {
+    stop_sequences: ['END'],
+    metadata: { user_id: 'ada' },
+    service_tier: 'auto',
+    tools: [tool],
+    tool_choice: { type: 'auto', disable_parallel_tool_use: true },
+    temperature: 0.5,
+    top_p: 0.9,
+    top_k: 5,
+  };
+  return textOf(await ask(url, 'Hi', more));
+}
+
+async function named(url, { model }) {
+  const message = await ask(url, 'Hi', { model });
+  return [textOf(message), message.model];
+}
+
+async function cached(url) {
+  const messages = [await ask(url), await askStreaming(url)];
+  return messages.map(({ usage }) => [usage.input_tokens, usage.cache_read_input_tokens, usage.output_tokens]);
+}
+
+async function budget(url) {
+  return blocksOf(await ask(url, 'Think.', { max_tokens: 2048, thinking: { type: 'enabled', budget_tokens: 1024 } }));
+}
+
+const hidden = async (url) => [await ask(url, 'Think.', hides), await askStreaming(url, 'Think.', hides)].map(blocksOf);
+const unasked = async (url) => [await ask(url, 'Think.'), await askStreaming(url, 'Think.')].map(blocksOf);
+
+// Each answer is sent back as it came, with the results of its calls.
+async function calls(url, ask) {
+  const messages = [user('Weather?')];
+  for (;;) {
+    const message = await ask(url, '', { ...thinks, tools: [tool], messages });
+    if (message.stop_reason !== 'tool_use') return textOf(message);
+    const uses = message.content.filter(({ type }) => type === 'tool_use');
+    const results = uses.map(({ id, input }) => ({
+      type: 'tool_result',
+      tool_use_id: id,
+      content: `sunny in ${input.city}`,
+    }));
+    messages.push({ role: 'assistant', content: message.content }, user(results));
+  }
+}
+
+async function runner(url) {
+  const run = client(url).beta.messages.toolRunner(request('Weather?', { ...thinks, tools: [weather] }));
+  return textOf(await run.runUntilDone());
+}
+
+async function runnerStreamed(url) {
+  const run = client(url).beta.messages.toolRunner(request('Weather?', { ...thinks, tools: [weather], stream: true }));
+  const messages = [];
+  for await (const stream of run) messages.push(await stream.finalMessage());
+  return textOf(messages.at(-1));
+}
+
+// The runner tells the model about the error of a tool.
+async function failing(url) {
+  const run = async ({ city }) => {
+    throw new ToolError(`${city} is unknown.`);
+  };
+  const tools = [{ ...weather, run }];
+  return textOf(await client(url).beta.messages.toolRunner(request('Weather?', { ...thinks, tools })).runUntilDone());
+}
+
+async function chosen(url, { choice }) {
+  const { content } = await ask(url, 'Weather?', { tools: [tool], tool_choice: choice });
+  return content.map(({ type, name = null, input = null }) => [type, name, input]);
+}
+
+async function answered(url, { result }) {
+  const use = { type: 'tool_use', id: 'call_1', name: 'weather', input: { city: 'Paris' } };
+  const results = [{ type: 'tool_result', tool_use_id: 'call_1', ...result }];
+  const messages = [user('Weather?'), { role: 'assistant', content: [use] }, user(results)];
+  return textOf(await ask(url, '', { tools: [tool], messages }));
+}
+
+// Tools whose schema only Anthropic's models know. The client runs them.
+async function builtin(url) {
+  const tools = [
+    { type: 'bash_20250124', name: 'bash' },
+    { type: 'text_editor_20250728', name: 'str_replace_based_edit_tool' },
+    { type: 'memory_20250818', name: 'memory' },
+  ];
+  return (await ask(url, 'List the files.', { tools })).content.map(({ name, input }) => [name, input]);
+}
+
+const invent = () => request('Invent a person.', { output_config: { format: person } });
+const parsed = async (url) => (await client(url).messages.parse(invent())).parsed_output;
+const parsedStream = async (url) => (await client(url).messages.stream(invent()).finalMessage()).parsed_output;
+
+async function twoTurns(url, ask, more) {
+  const messages = [user('My name is Ada.')];
+  const { role, content } = await ask(url, '', { ...more, messages });
+  messages.push({ role, content }, user('What is my name?'));
+  return textOf(await ask(url, '', { ...more, messages }));
+}
+
+// A system message between others.
+async function told(url) {
+  const said = { role: 'assistant', content: 'Hello, Ada.' };
+  const last = { role: 'system', content: [{ type: 'text', text: 'Be brief.' }] };
+  return textOf(await ask(url, '', { messages: [user('My name is Ada.'), said, user('What is my name?'), last] }));
+}
+
+// A conversation that the server is asked to keep.
+async function thread(url) {
+  const kept = client(url).beta.messages.thread(request('My name is Ada.', thinks));
+  await kept.send();
+  return textOf(await kept.send(user('What is my name?')));
+}
+
+async function image(url, { source }) {
+  return textOf(await ask(url, [{ type: 'text', text: 'What is it?' }, { type: 'image', source }]));
+}
+
+async function document(url, { block }) {
+  return textOf(await ask(url, [{ type: 'document', ...block }, { type: 'text', text: 'What does it say?' }]));
+}
+
+async function count(url) {
+  const asked = { model: 'mock', system: 'Be brief.', tools: [tool], messages: [user('Hi')] };
+  const { messages, beta } = client(url);
+  return [await messages.countTokens(asked), await beta.messages.countTokens(asked)];
+}
+
+// Of an answer, a stream, and an error, twice.
+async function ids(url) {
+  const stream = client(url).messages.stream(request('Hi'));
+  await stream.done();
+  const error = await ask(url, [{ type: 'picture' }]).catch((error) => error);
+  return [(await ask(url))._request_id, stream.request_id, error.requestID, error.error.request_id];
+}
+
+const errorSeen = (error) => [error.constructor.name, error.status, error.type, error.apiMessage];
+const refused = async (url, { content, ...more }) => await ask(url, content, more).catch(errorSeen);
+const misplaced = async (url) => await client(url).post('/v1/message', { body: {} }).catch(errorSeen);
+
+// The package itself asks again.
+async function retried(url) {
+  return textOf(await client(url, { maxRetries: 2 }).messages.create(request('Hi')));
+}
+
+await play({
+  text,
+  stream,
+  whole,
+  events,
+  helpers,
+  cut: (url) => cut(url, ask),
+  cutStreamed: (url) => cut(url, askStreaming),
+  broken,
+  options,
+  named,
+  cached,
+  thought: async (url) => blocksOf(await ask(url, 'Think.', thinks)),
+  thoughtStreamed: async (url) => blocksOf(await askStreaming(url, 'Think.', thinks)),
+  budget,
+  hidden,
+  unasked,
+  calls: (url) => calls(url, ask),
+  callsStreamed: (url) => calls(url, askStreaming),
+  runner,
+  runnerStreamed,
+  failing,
+  chosen,
+  answered,
+  builtin,
+  parsed,
+  parsedStream,
+  twoTurns: (url) => twoTurns(url, ask, thinks),
+  twoTurnsStreamed: (url) => twoTurns(url, askStreaming, thinks),
+  twoTurnsHidden: (url) => twoTurns(url, ask, hides),
+  twoTurnsHiddenStreamed: (url) => twoTurns(url, askStreaming, hides),
+  told,
+  thread,
+  image,
+  document,
+  count,
+  ids,
+  refused,
+  misplaced,
+  retried,
+});
