@@ -7,7 +7,7 @@ import pytest
 from support.client_conversations import GREETING, THOUGHT, messages, second_turn, user
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest
-from support.streams import parse
+from support.messages import parse
 
 PATH = "/v1/messages"
 
