@@ -25,6 +25,9 @@ RESPONSES = "/v1/responses"
 # Other routes that take a body, each with its share of the requests.
 OTHER_PATHS = {"/v1/responses/input_tokens": 0.04, "/v1/responses/compact": 0.04, "/v1/conversations": 0.02}
 BY_WEBSOCKET = 0.1
+# Requests of Anthropic's API, and their share.
+MESSAGES, COUNTED = "/v1/messages", "/v1/messages/count_tokens"
+OF_MESSAGES = 0.1
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -59,7 +62,8 @@ def request_cases(count: int, seed: int) -> Iterator[Case]:
     for body in generate(round(count * GENERATED), seed):
         yield _sent(body, chance)
     for _ in range(count - round(count * GENERATED)):
-        yield _sent(_mutated_request(chance), chance)
+        is_message = chance.random() < OF_MESSAGES
+        yield _sent_message(chance) if is_message else _sent(_mutated_request(chance), chance)
 
 
 def _sent(body: bytes, chance: Random) -> Case:
@@ -78,6 +82,63 @@ def _mutated_request(chance: Random) -> bytes:
         other = msgspec.json.encode(chance.choice(recorded_requests()))
         return mutated_bytes(msgspec.json.encode(request), chance, other)
     return msgspec.json.encode(mutated_json({**request, "model": "mock"}, chance))
+
+
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+MESSAGE_REQUESTS: tuple[dict[str, Any], ...] = (
+    {"max_tokens": 100, "messages": [{"role": "user", "content": "Hi"}], "system": "Be brief.", "stream": True},
+    {
+        "max_tokens": 100,
+        "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Look"}, IMAGE]},
+            {"role": "system", "content": "Agents: none"},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
+                    {"type": "text", "text": "Looking."},
+                    {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"at": "it"}},
+                ],
+            },
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "red"}]},
+        ],
+        "tools": [{"name": "look", "description": "Looks.", "input_schema": {"type": "object"}}],
+        "tool_choice": {"type": "any"},
+        "thinking": {"type": "adaptive"},
+        "output_config": {"effort": "high"},
+        "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+        "metadata": {"user_id": '{"session_id": "s"}'},
+        "stream": True,
+    },
+    {
+        "max_tokens": 100,
+        "messages": [
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "Rome"}},
+                    {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"url": "https://a.example"}]},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [{"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "Hi"}}],
+            },
+        ],
+        "tools": [{"type": "bash_20250124", "name": "bash"}, {"type": "web_search_20250305", "name": "web_search"}],
+        "output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}},
+        "stop_sequences": ["END"],
+    },
+)
+
+
+def _sent_message(chance: Random) -> Case:
+    request = {"model": "mock", **chance.choice(MESSAGE_REQUESTS)}
+    data = msgspec.json.encode(request)
+    is_of_bytes = chance.random() < OF_BYTES
+    body = mutated_bytes(data, chance, data) if is_of_bytes else msgspec.json.encode(mutated_json(request, chance))
+    return Case(body, path=chance.choice((MESSAGES, MESSAGES, MESSAGES, COUNTED)))
 
 
 def _hostile_definition(chance: Random) -> dict[str, Any]:
@@ -127,6 +188,10 @@ def stream_cases(count: int, seed: int) -> Iterator[Case]:
     for _ in range(count):
         streams = recorded_streams()
         body = mutated_stream(chance.choice(streams), chance, chance.choice(streams))
+        if chance.random() < OF_MESSAGES:
+            message = {"model": "mock", **chance.choice(MESSAGE_REQUESTS)}
+            yield Case(msgspec.json.encode(message), body, path=MESSAGES)
+            continue
         question = {"model": "mock", "input": "Hi", **chance.choice(QUESTIONS)}
         yield Case(msgspec.json.encode(question), body, websocket=chance.random() < BY_WEBSOCKET)
 

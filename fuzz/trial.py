@@ -9,10 +9,11 @@ from zlib import crc32
 
 import aiohttp
 import msgspec
+from support import messages
 from support.engine import OWN_FIELDS, Answer, Body, MockEngine, answer, call, text
 from support.streams import TERMINAL, check_response, check_stream, parse
 
-from fuzz.cases import RESPONSES, Case
+from fuzz.cases import MESSAGES, RESPONSES, Case
 from fuzz.target import Target
 
 # In seconds. A gateway that takes longer hangs.
@@ -107,6 +108,8 @@ class Trial:
         headers = {"Content-Type": "application/json"}
         async with self._client.post(self.target.url + case.path, data=case.request, headers=headers) as got:
             body = await got.read()
+        if case.path.startswith(MESSAGES):
+            return check_message(got, body, case)
         if got.status != 200:
             return check_error(got.status, msgspec.json.decode(body)["error"], case)
         if got.content_type == "text/event-stream":
@@ -146,6 +149,31 @@ def check_end(response: dict[str, Any]) -> str:
     if (error := response["error"]) is not None and "This is a bug" in error["message"]:
         raise Wrong(f"a bug: {error['message']}")
     return str(response["status"])
+
+
+def check_message(got: aiohttp.ClientResponse, body: bytes, case: Case) -> str:
+    """What a client of Anthropic's API gets."""
+    if got.content_type == "text/event-stream":
+        events = messages.parse(body)
+        messages.check_events(events)
+        if events[-1]["type"] == "error":
+            check_message_error(200, events[-1]["error"], case)
+            return "failed"
+        return str(messages.fold(events)["stop_reason"])
+    made = msgspec.json.decode(body)
+    if got.status != 200:
+        if made.keys() != {"type", "error", "request_id"}:
+            raise Wrong(f"not the error object: {made}")
+        check_message_error(got.status, made["error"], case)
+        return f"HTTP {got.status}"
+    return str(made["stop_reason"]) if case.path == MESSAGES else f"{type(made['input_tokens']).__name__} tokens"
+
+
+def check_message_error(status: int, error: dict[str, Any], case: Case) -> None:
+    if "bug" in error["message"] or status == 500:
+        raise Wrong(f"an error of our own, HTTP {status}: {error}")
+    if case.engine is None and status >= 500 and "two attempts" not in error["message"]:
+        raise Wrong(f"HTTP {status} although the engine did nothing wrong: {error}")
 
 
 def check_error(status: int, error: dict[str, Any], case: Case) -> str:

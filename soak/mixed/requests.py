@@ -69,6 +69,8 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
     "/v1/vector_stores/{id}/files/{file_id}": {"attributes": {"a": 1}},
     "/v1/vector_stores/{id}/file_batches": {"file_ids": ["{file}"]},
     "/v1/chat/completions": {"model": "mock", "messages": [{"role": "user", "content": "Hi"}]},
+    "/v1/messages": {"model": "mock", "max_tokens": 100, "messages": [{"role": "user", "content": "Hi"}], "stream": True},
+    "/v1/messages/count_tokens": {"model": "mock", "messages": [{"role": "user", "content": "Hi"}]},
     "/v1/completions": {"model": "mock", "prompt": "Hi"},
     "/v1/embeddings": {"model": "mock", "input": "Hi"},
 }
