@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
 from antiphon.core.checks.constraints import strict_facts
 from antiphon.core.exchange.environment import Environment
@@ -20,6 +20,7 @@ from antiphon.core.prompt.conversation import Conversation
 from antiphon.core.prompt.convert import NO_PROGRESS, ChatInputs, Conversion, ToolInputs, request_to_chat
 from antiphon.core.prompt.documents import Documents
 from antiphon.core.prompt.item_types import CONTINUE_ANSWERS
+from antiphon.core.prompt.truncation import has_room_for
 from antiphon.core.prompt.turns import AssistantTurn, UserTurn
 from antiphon.core.toolbox.choice import relaxed_choice
 from antiphon.core.toolbox.mcp_servers import Listing, McpServer
@@ -32,6 +33,7 @@ from antiphon.wire.responses import CreateResponse
 
 ROUNDS_USED_UP = "the model called tools {count} times in a row (tool_rounds): it was asked to answer without them"
 STOPPED_LOOP = "the model made the same call again and again: it was asked to answer without tools"
+NO_ROOM = "the limit of {most} tokens was left out: with the prompt, it is more than the context window of {window} tokens"
 THOUGHT_TOO_LONG = "the model used up max_output_tokens while it was thinking: it was asked again without thinking"
 
 
@@ -204,8 +206,19 @@ class Question:
         self.conversion: Conversion = request_to_chat(inputs)
         if self.conversion.unread or self.conversion.definitions or work.is_pending:
             work.begin(self.conversion)
+        self._limit_to_window(engine.knowledge.window_of(model))
         if (rejection := self._progress.rejection) is not None:
             self.conversion = rejection_to_conversion(self.conversion, rejection, helped=help.stops_loops)
+
+    def _limit_to_window(self, window: int | None) -> None:
+        """Some engines refuse an answer that may be longer than their window has room for, and clients ask for the longest that
+        another model can write. Without a limit, an answer ends where the window does."""
+        most, chat, member = self._request.max_output_tokens, self.conversion.chat, self.conversion.dialect.max_tokens_member
+        if most is None or window is None or getattr(chat, member) is UNSET or has_room_for(most, chat, window):
+            return
+        notice = NO_ROOM.format(most=most, window=window)
+        unlimited = structs.replace(chat, **{member: UNSET})
+        self.conversion = structs.replace(self.conversion, chat=unlimited, notices=(*self.conversion.notices, notice))
 
     def next_work(self) -> Work | None:
         """What has to be done before the engine can be asked. The request is converted anew when all of it is done, not after

@@ -34,6 +34,12 @@ def prompt_text(chat: ChatRequest) -> str:
     return "\n".join(texts)
 
 
+def has_room_for(answer: int, chat: ChatRequest, window: int) -> bool:
+    """Whether an answer of so many tokens fits into the context window behind the prompt, roughly. A short answer always does:
+    then nothing has to be counted."""
+    return answer <= window // 4 or tokens_by_length(prompt_text(chat)) + answer <= window
+
+
 # Most engines say how many tokens the prompt has, and how many are allowed.
 _TOKENS = re.compile(r"(\d+)\s*(?:prompt |input )?tokens", re.IGNORECASE)
 # The share that is left free for the answer.

@@ -1,0 +1,44 @@
+"""The limit of an answer, where it is more than the context window has room for."""
+
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+from support.exchanges import make_environment, request_with
+
+from antiphon.core.exchange.exchange import Exchange
+from antiphon.core.knowledge.dialects import LLAMACPP, PLAIN
+from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
+
+LONG = "word " * 4_000
+
+
+def made(window: int | None, **members: Any) -> Exchange:
+    known = EngineKnowledge(PLAIN, [Model("m", 0, "mock", window=window)])
+    return Exchange(request_with(model="m", **members), [known], make_environment())
+
+
+@pytest.mark.parametrize(
+    ("window", "most", "text", "sent"),
+    [
+        (8_192, 1_000, "Hi", 1_000),
+        (8_192, 8_000, "Hi", 8_000),
+        # With the prompt it would be too much.
+        (8_192, 8_000, LONG, UNSET),
+        (8_192, 32_000, "Hi", UNSET),
+        # A short answer is asked for as it is: nothing is counted.
+        (8_192, 2_048, LONG * 2, 2_048),
+        (None, 32_000, "Hi", 32_000),
+    ],
+)
+def test_a_limit_that_the_window_has_no_room_for_is_left_out(window: int | None, most: int, text: str, sent: Any) -> None:
+    exchange = made(window, max_output_tokens=most, input=text)
+    assert exchange.chat.max_tokens == sent
+    notice = f"the limit of {most} tokens was left out: with the prompt, it is more than the context window of {window} tokens"
+    assert (notice in exchange.notices) == (sent is UNSET)
+
+
+def test_it_is_left_out_under_the_name_that_the_engine_has_for_it() -> None:
+    known = EngineKnowledge(LLAMACPP, [Model("m", 0, "mock", window=4_096)])
+    exchange = Exchange(request_with(model="m", max_output_tokens=32_000), [known], make_environment())
+    assert (exchange.chat.max_tokens, exchange.chat.max_completion_tokens) == (UNSET, UNSET)
