@@ -2,13 +2,20 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import UNSET
-from support.exchanges import make_environment, request_with
+from support.exchanges import make_environment
 
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.knowledge.dialects import LLAMACPP, PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
+from antiphon.wire.responses import CreateResponse
+
+
+def request_with(**members: Any) -> CreateResponse:
+    return msgspec.convert({"input": "Hi", "store": False, **members}, CreateResponse)
+
 
 LONG = "word " * 4_000
 
