@@ -240,6 +240,7 @@ def make_gateway(
         given.part.make_admission(admission_limits(settings)),
         retention=int(settings.retention_days * DAY),
         unstored_retention=math.ceil(settings.unstored_retention),
+        stores_messages=settings.store_messages,
         owners=Owners(store, earlier_owners(settings)),
         make_sealer=partial(make_sealer, load_key(settings.seal_key, data_directory(settings))),
         observers=[*([recordings.observe] if recordings is not None else ()), *observers],

@@ -179,6 +179,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     data_dir: str | None = None
     # Where responses and conversations are stored: sqlite:PATH, postgresql://… or memory:. None: responses.db in data_dir.
     store: str | None = None
+    # Whether answers of other protocols than the Responses API are stored, too: Anthropic's messages. They can be fetched and
+    # continued as responses.
+    store_messages: bool = False
     # Days after which stored responses and conversations are deleted.
     retention_days: Annotated[float, Meta(gt=0)] = 30.0
     # The largest size of the store, in bytes. Above it, the oldest data is deleted before its time.

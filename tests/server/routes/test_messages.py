@@ -189,6 +189,15 @@ async def test_a_wrong_field_is_named(gateway: GatewayUnderTest) -> None:
     assert refused["request_id"] == gateway.headers["request-id"]
 
 
+@pytest.mark.parametrize("stores", [False, True])
+async def test_a_message_is_stored_if_a_setting_says_so(engine: MockEngine, stores: bool) -> None:
+    engine.will(text("Hello"))
+    async with running_gateway(engine, store_messages=stores) as gateway:
+        message = await create(gateway)
+        status, response = await gateway.get(f"/v1/responses/{message['id'].replace('msg_', 'resp_')}")
+        assert (status == 200, response.get("output_text")) == (stores, "Hello" if stores else None)
+
+
 async def test_a_key_may_come_in_anthropics_header(engine: MockEngine) -> None:
     engine.will(text("Hello"))
     async with running_gateway(engine, api_key=("right",)) as gateway:

@@ -111,13 +111,15 @@ class Gateway:
         *,
         retention: int,
         unstored_retention: int,
+        stores_messages: bool,
         owners: Owners,
         make_sealer: Callable[[str, Sequence[str]], Sealer],
         observers: Sequence[MakeObserver] = (),
         may_record: Callable[[], bool] | None = None,
     ) -> None:
         """`retention`: how long responses are stored, in seconds. `unstored_retention`: the same of background responses that
-        are not to be stored, after their end. `make_sealer`: for an owner, and those that it was before. `may_record`: asked
+        are not to be stored, after their end. `stores_messages`: so are answers of other protocols than the Responses API.
+        `make_sealer`: for an owner, and those that it was before. `may_record`: asked
         before each exchange whether observers get its inputs, from which it can be run again."""
         self.pool = pool
         self.store = store
@@ -129,6 +131,7 @@ class Gateway:
         pool.is_full, pool.loads.in_flight = admission.engines.is_full, admission.engines.in_flight
         self.retention = retention
         self._unstored_retention = unstored_retention
+        self._stores_messages = stores_messages
         self._observers = ObserverMakers(observers, may_record)
         # Tools that the operator adds to the requests of an owner for a model, by any of its names.
         self.attached: Callable[[str, Collection[str | None]], Sequence[Tool]] = no_tools
@@ -212,7 +215,7 @@ class Gateway:
             request, unknown, changes = await self.aside(reading, arrival.owner, large=True)
         is_as_sent = protocol.is_responses
         if not is_as_sent:
-            request.background = None
+            request.background, request.store = None, self._stores_messages
         if model is not None and request.model is None:
             request.model, is_as_sent = model, False
         return ReceivedRequest(request, unknown, changes, arrival, is_as_sent)

@@ -8,7 +8,7 @@ import msgspec
 from antiphon.core.protocols.client_protocol import ReadRequest
 from antiphon.core.protocols.messages.blocks import ItemReader
 from antiphon.core.protocols.messages.tools import ToolReader, choice_to_responses
-from antiphon.core.protocols.responses.fields import RequestLimits, check_request
+from antiphon.core.protocols.responses.fields import SEALED_REASONING, RequestLimits, check_request
 from antiphon.core.protocols.responses.read import convert, read_struct
 from antiphon.errors import UNREADABLE, InvalidRequest, NotFound, quoted
 from antiphon.wire.messages import Block, CreateMessage, OutputConfig, RequestMetadata, TextInput
@@ -59,7 +59,8 @@ def body_to_request(body: bytes, headers: Mapping[str, str], limits: RequestLimi
         instructions=_system(given.system),
         tools=tools.tools or None,
         tool_choice=None if choice is None else choice_to_responses(choice, tools.tools),
-        include=tools.include or None,
+        # A thought is restored from its seal, also if the answer is stored.
+        include=[SEALED_REASONING, *tools.include],
         max_tool_calls=tools.most_calls,
         parallel_tool_calls=False if choice is not None and choice.disable_parallel_tool_use else None,
         text=_format(given),
