@@ -1,12 +1,13 @@
 """Anthropic's packages for Python and Node, `anthropic` and `@anthropic-ai/sdk`: both play the same scenarios here."""
 
+import asyncio
 import base64
 from typing import Any
 
 import pytest
 from support.client_conversations import GREETING, RESULTS, THOUGHT, TWO_CALLS, messages, result, user
 from support.clients import Player
-from support.engine import Body, MockEngine, Refusal, answer, call, chunk, text
+from support.engine import Body, MockEngine, Refusal, Writer, answer, call, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.pdfs import make_pdf
 
@@ -72,6 +73,16 @@ async def test_the_helpers_of_a_stream_gather_the_input_of_each_call(
     assert thought == ["thinking", THOUGHT]
     whole = [input for kind, input in inputs if kind == "input_json" and input]
     assert whole == [{"city": "Paris"}, {"city": "Rome"}]
+
+
+async def test_a_client_that_leaves_stops_the_engine(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    async def endless(write: Writer) -> None:
+        await write(chunk({"content": "Hel"}))
+        await asyncio.Event().wait()
+
+    engine.will(endless)
+    assert await client.play("left", gateway) == "Hel"
+    await engine.cancelled.wait()
 
 
 async def test_the_options_of_a_request_reach_the_engine(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:

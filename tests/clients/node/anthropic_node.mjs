@@ -76,6 +76,17 @@ async function broken(url) {
   return await stream.done().catch(({ type, apiMessage }) => [...pieces, type, apiMessage]);
 }
 
+// The stream is aborted after its first piece.
+async function left(url) {
+  const stream = client(url).messages.stream(request('Hi'));
+  for await (const { delta } of stream) {
+    if (delta?.type === 'text_delta') {
+      stream.abort();
+      return delta.text;
+    }
+  }
+}
+
 async function options(url) {
   const more = {
     stop_sequences: ['END'],
@@ -231,6 +242,7 @@ await play({
   cut: (url) => cut(url, ask),
   cutStreamed: (url) => cut(url, askStreaming),
   broken,
+  left,
   options,
   named,
   cached,

@@ -108,6 +108,12 @@ def broken(url):
         return [*pieces, error.type, error.api_message]
 
 
+def left(url):
+    """The stream is closed after its first piece."""
+    with client(url).messages.stream(**SETTINGS, messages=[user("Hi")]) as stream:
+        return next(iter(stream.text_stream))
+
+
 def options(url):
     return text_of(
         ask(
@@ -338,6 +344,7 @@ play(
     events,
     helpers,
     broken,
+    left,
     options,
     named,
     cached,
