@@ -75,6 +75,14 @@ async def test_the_helpers_of_a_stream_gather_the_input_of_each_call(
     assert whole == [{"city": "Paris"}, {"city": "Rome"}]
 
 
+async def test_the_input_of_a_call_that_is_no_json_does_not_end_the_stream(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    engine.will(answer(call("weather", '{"city": Paris}'), finish="tool_calls"))
+    seen = await client.play("helpers", gateway)
+    assert seen[-1] == ["input_json", {"city": None, "invalid_json": "Paris}"}]
+
+
 async def test_a_client_that_leaves_stops_the_engine(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
     async def endless(write: Writer) -> None:
         await write(chunk({"content": "Hel"}))
