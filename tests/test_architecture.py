@@ -302,13 +302,15 @@ def test_no_engines_name_stands_in_a_condition() -> None:
 NAME_TOOLS = ("wire/", "tools/")
 # Name → where it is written besides.
 NAMED_ELSEWHERE: dict[str, tuple[str, ...]] = {
-    # An option of Codex, and the name that Anthropic has for it.
-    "web_search": ("cli/codex/config.py", "core/protocols/messages/tools.py"),
+    # An option of Codex; and Anthropic's clients have names of their own for some tools, which a protocol translates.
+    "web_search": ("cli/codex/config.py", "core/protocols/messages/"),
+    **dict.fromkeys(("web_search_call", "code_interpreter", "mcp_call", "tool_search"), ("core/protocols/messages/",)),
+    **dict.fromkeys(("code_interpreter_call",), ("core/protocols/messages/",)),
     # The client runs it, too; and a kernel has a channel of this name.
     "shell": ("core/toolbox/", "core/items/calls.py", "sandbox/kernel.py"),
     "hosted_shell": ("core/toolbox/tools.py",),
     # The toolbox knows the servers of a request. It is also an extra, a table of settings, and a part of Codex's.
-    "mcp": ("core/toolbox/", "errors.py", "settings/", "app/", "cli/codex/arguments.py"),
+    "mcp": ("core/toolbox/", "core/protocols/messages/", "errors.py", "settings/", "app/", "cli/codex/arguments.py"),
 }
 # Who imports the module of a row. MCP servers and the search for tools are steps of an exchange, too.
 IMPORT_TOOLS = ("core/hosted/", "tools/", "app/hosted_tools.py")

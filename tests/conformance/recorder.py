@@ -20,7 +20,9 @@ from conformance.members import differences
 from conformance.validators import JSON, Document, Schema, documents
 
 from antiphon.core.events import encode as sse
+from antiphon.core.protocols.messages.protocol import MESSAGES
 from antiphon.errors import UNREADABLE, ApiError
+from antiphon.server.paths import speaks
 from antiphon.server.routes.multipart import FormPart, PartStart
 from antiphon.server.routes.websocket import Connection
 from antiphon.transport import reads_whole
@@ -169,7 +171,8 @@ async def recorded(request: web.Request, handler: Callable[[web.Request], Awaita
     """The first of the middlewares, so that it sees answers as clients get them."""
     answer = await handler(request)
     route = to_route(request.method, request.path)
-    if route is None:
+    if route is None or speaks(request, MESSAGES):
+        # It is a route of our own, or of another API with the same path.
         return answer
     RECORDER.request(request.method, route, request.query, request._read_bytes)
     if isinstance(answer, web.Response) and isinstance(answer.body, bytes) and answer.content_type == JSON:

@@ -3,11 +3,11 @@
 import gzip
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from faults.engine import Act, Forever, Step
-from faults.ways import IN_BACKGROUND, Outcome
+from faults.ways import IN_BACKGROUND, MESSAGES, Outcome
 from support.engine import DONE, USAGE, answer, call, chunk, text
 from support.raw_server import CHUNKED, chunked
 
@@ -30,6 +30,8 @@ class Expected:
     futile: bool = False
 
     def outcome(self, way: str) -> Outcome:
+        if way in MESSAGES:
+            return self._of_message(MESSAGES[way])
         if self.ended != "failed":
             return Outcome(self.ended)
         if way in IN_BACKGROUND or (self.begun and way != "whole"):
@@ -37,6 +39,31 @@ class Expected:
         # A WebSocket has no headers, and a frame with a status in their place.
         return Outcome("error", self.code, self.status, self.retry_after, self.futile and way != "websocket")
 
+    def _of_message(self, way: str) -> Outcome:
+        """Anthropic's errors have a type in place of a code, and a status of their own for an engine that is not there."""
+        # What a client of the Responses API gets as an event, before anything else of a stream, is an HTTP error.
+        begun = self.begun and self.event_code != "context_length_exceeded"
+        outcome = replace(self, begun=begun).outcome(way)
+        match outcome.ended:
+            case "failed":
+                return replace(outcome, code=TYPES_OF_EVENTS.get(outcome.code or "", "api_error"))
+            case "error":
+                kind = TYPES.get(outcome.status, "api_error" if outcome.status >= 500 else "invalid_request_error")
+                return replace(outcome, code=kind, status=529 if outcome.status == 503 else outcome.status)
+        return outcome
+
+
+# Anthropic's.
+TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+TYPES_OF_EVENTS = {"rate_limit_exceeded": "rate_limit_error", "invalid_prompt": "invalid_request_error"}
 
 COMPLETED = Expected()
 INCOMPLETE = Expected("incomplete")

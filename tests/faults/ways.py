@@ -8,6 +8,7 @@ from http.client import HTTPMessage, parse_headers
 from typing import Any
 
 import msgspec
+from support import messages
 from support.background import Background
 from support.gateway import GatewayUnderTest
 from support.sockets import Socket
@@ -36,12 +37,12 @@ class Answer:
     body: bytes
 
 
-async def answer_of(gateway: GatewayUnderTest, body: dict[str, Any]) -> Answer:
+async def answer_of(gateway: GatewayUnderTest, body: dict[str, Any], path: str = "/v1/responses") -> Answer:
     """All that the gateway writes to one connection, which must be exactly one HTTP answer."""
     host, _, port = gateway.url.removeprefix("http://").partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    data = msgspec.json.encode({"model": "mock", "input": "Hi", **body})
-    head = f"POST /v1/responses HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    data = msgspec.json.encode({"model": "mock", **({"input": "Hi"} if path == "/v1/responses" else {}), **body})
+    head = f"POST {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\nContent-Type: application/json\r\n"
     writer.write(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
     try:
         return _to_answer(await reader.read())
@@ -129,12 +130,50 @@ async def polled(gateway: GatewayUnderTest, socket: Socket) -> Outcome:
     return _end_of(await Background(gateway).ended(msgspec.json.decode(answer.body)["id"]))
 
 
+# ---- Anthropic Messages ----------------------------------------------------------------------------------------------
+
+MESSAGE = {"max_tokens": 100, "messages": [{"role": "user", "content": "Hi"}]}
+# Why a message has stopped → how the response has ended.
+STOPPED = {"end_turn": "completed", "tool_use": "completed", "max_tokens": "incomplete", "refusal": "incomplete"}
+
+
+def _message_error(answer: Answer) -> Outcome:
+    """An HTTP error in Anthropic's envelope. It has a type, and no code."""
+    error = msgspec.json.decode(answer.body)
+    assert error.keys() == {"type", "error", "request_id"}
+    futile = answer.headers.get("x-should-retry") == "false"
+    return Outcome("error", error["error"]["type"], answer.status, "Retry-After" in answer.headers, futile)
+
+
+async def message_streamed(gateway: GatewayUnderTest, socket: Socket) -> Outcome:
+    answer = await answer_of(gateway, {**MESSAGE, "stream": True}, "/v1/messages")
+    if answer.status != 200:
+        return _message_error(answer)
+    events = messages.parse(answer.body)
+    messages.check_events(events)
+    last = events[-1]
+    if last["type"] == "error":
+        return Outcome("failed", last["error"]["type"])
+    return Outcome(STOPPED[messages.fold(events)["stop_reason"]])
+
+
+async def message_whole(gateway: GatewayUnderTest, socket: Socket) -> Outcome:
+    answer = await answer_of(gateway, MESSAGE, "/v1/messages")
+    if answer.status != 200:
+        return _message_error(answer)
+    return Outcome(STOPPED[msgspec.json.decode(answer.body)["stop_reason"]])
+
+
 WAYS: dict[str, Ask] = {
     "stream": streamed,
     "whole": whole,
     "websocket": by_websocket,
     "background, followed": followed,
     "background, polled": polled,
+    "message, stream": message_streamed,
+    "message, whole": message_whole,
 }
 # Both have no HTTP answer of their own to be an error.
 IN_BACKGROUND = {"background, followed", "background, polled"}
+# A way of another protocol → the way that it is like.
+MESSAGES = {"message, stream": "stream", "message, whole": "whole"}

@@ -130,7 +130,8 @@ async def test_a_method_that_a_path_does_not_take_gets_those_that_it_takes(gatew
                 assert answer.headers["Allow"] == ", ".join(sorted(taken)), (method, path)
                 if method != "HEAD":
                     refusal = MethodNotAllowed(f"{path} takes {', '.join(sorted(taken))}, not {method}.", taken)
-                    assert await answer.read() == protocols.protocol_of(path, {}).error(refusal).body
+                    refused = protocols.protocol_of(path, {}).error(refusal, answer.headers["x-request-id"])
+                    assert await answer.read() == refused.body
 
 
 async def test_a_broken_upgrade_is_rejected_so_that_codex_falls_back_at_once(gateway: GatewayUnderTest) -> None:

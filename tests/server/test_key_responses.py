@@ -18,6 +18,7 @@ from support.ways_in import (
     occupied,
     passed_through,
     posted,
+    refusal_of,
     streamed,
     whole,
 )
@@ -30,7 +31,7 @@ async def test_one_response_more_than_a_key_may_run_is_refused(engine: MockEngin
     async with running_gateway(engine, api_key=KEYS, key_responses=1) as gateway:
         async with occupied(gateway, engine, ADA) as go_on:
             status, body, headers = await way_in(gateway, ADA)
-            assert (status, body["error"]["code"], body["error"]["type"]) == (429, "rate_limit_exceeded", "rate_limit_error")
+            assert (*refusal_of(status, body), body["error"]["type"]) == (429, "rate_limit_exceeded", "rate_limit_error")
             assert int(headers["retry-after"]) >= 1
             assert body["error"]["message"].startswith(
                 "This key may run 1 response at once, and no more. Try again when one has"

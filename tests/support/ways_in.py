@@ -49,6 +49,10 @@ async def passed_through(gateway: GatewayUnderTest, key: dict[str, str]) -> Answ
     return await posted(gateway, "/v1/chat/completions", key, **CHAT)
 
 
+async def as_message(gateway: GatewayUnderTest, key: dict[str, str]) -> Answer:
+    return await posted(gateway, "/v1/messages", key, max_tokens=100, **CHAT)
+
+
 async def by_websocket(gateway: GatewayUnderTest, key: dict[str, str]) -> Answer:
     async with connected(gateway, headers=key) as socket:
         await socket.send()
@@ -58,12 +62,23 @@ async def by_websocket(gateway: GatewayUnderTest, key: dict[str, str]) -> Answer
         return event.get("status", 200), event, event.get("headers", {})
 
 
+# Anthropic's status and type of an error → the status and code that all others get.
+OF_MESSAGES = {(429, "rate_limit_error"): (429, "rate_limit_exceeded"), (529, "overloaded_error"): (503, "engine_busy")}
+
+
+def refusal_of(status: int, body: dict[str, Any]) -> tuple[int, str]:
+    """The status and the code of an error, in whichever protocol."""
+    error = body["error"]
+    return (status, error["code"]) if "code" in error else OF_MESSAGES[status, error["type"]]
+
+
 WAYS_IN: dict[str, Callable[[GatewayUnderTest, dict[str, str]], Awaitable[Answer]]] = {
     "streamed": streamed,
     "whole": whole,
     "compacted": compacted,
     "counted": counted,
     "passed through": passed_through,
+    "a message": as_message,
     "websocket": by_websocket,
 }
 every_way_in = pytest.mark.parametrize("way_in", WAYS_IN.values(), ids=WAYS_IN)

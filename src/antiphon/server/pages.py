@@ -1,6 +1,7 @@
 """Lists as the API shows them, a page at a time."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Annotated, Literal
 
@@ -64,6 +65,11 @@ def _index(ids: list[str], id: str, name: str) -> int:
 def to_list(items: list[Item], page: Page) -> Item:
     shown = items[: page.limit]
     return to_whole_list(shown) | {"has_more": len(items) > len(shown)}
+
+
+def to_timestamp(seconds: int) -> str:
+    """As Anthropic's API has times."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
 def to_whole_list(items: list[Item]) -> Item:

@@ -80,6 +80,11 @@ def is_form(request: web.BaseRequest) -> bool:
 _PART = re.compile(r"\{[^}]*\}")
 
 
+def speaks(request: web.BaseRequest, protocol: ClientProtocol) -> bool:
+    """Whether its client speaks this protocol, also at a path that several have: by its headers."""
+    return any(name in request.headers for name in protocol.own_headers)
+
+
 def has_version(path: str) -> bool:
     return path.startswith(f"{VERSION}/")
 

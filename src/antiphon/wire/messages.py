@@ -157,6 +157,13 @@ class CacheCreation(Struct, frozen=True):
     ephemeral_1h_input_tokens: int = 0
 
 
+class ServerUses(Struct):
+    """How often the gateway searched the web, and opened pages."""
+
+    web_search_requests: int
+    web_fetch_requests: int
+
+
 class MessageUsage(Struct):
     # Those that came from a cache are not among them.
     input_tokens: int = 0
@@ -165,13 +172,15 @@ class MessageUsage(Struct):
     cache_creation: CacheCreation = CacheCreation()
     output_tokens: int = 0
     service_tier: str = "standard"
+    server_tool_use: ServerUses | UnsetType = UNSET
 
 
 class Message(Struct, kw_only=True, tag="message"):
     model: str
     id: str
     role: str = "assistant"
-    content: list[AnswerBlock] = []
+    # Blocks of tools that the gateway ran are plain dictionaries: each tool has its own.
+    content: list[AnswerBlock | Block] = []
     stop_reason: StopReason | None = None
     stop_sequence: str | None = None
     usage: MessageUsage
@@ -191,7 +200,7 @@ class MessageStart(Struct, tag="message_start"):
 
 class ContentBlockStart(Struct, tag="content_block_start"):
     index: int
-    content_block: AnswerBlock
+    content_block: AnswerBlock | Block
 
 
 class TextDelta(Struct, tag="text_delta"):
@@ -236,6 +245,7 @@ class DeltaUsage(Struct):
     cache_creation_input_tokens: int
     cache_read_input_tokens: int
     output_tokens: int
+    server_tool_use: ServerUses | UnsetType = UNSET
 
 
 class MessageDelta(Struct, tag="message_delta"):

@@ -7,7 +7,7 @@ import pytest
 from support.background import Background, held_back
 from support.engine import OWN_FIELDS, MockEngine
 from support.gateway import GatewayUnderTest, running_gateway, started
-from support.ways_in import ADA, BOB, KEYS, WAYS_IN, Turns, every_way_in, left, posted, streamed, until, whole
+from support.ways_in import ADA, BOB, KEYS, WAYS_IN, Turns, every_way_in, left, posted, refusal_of, streamed, until, whole
 
 from antiphon.app.options import admission_limits
 from antiphon.errors import EngineBusy
@@ -75,7 +75,7 @@ async def test_one_more_than_may_wait_is_refused(engine: MockEngine) -> None:
         await waiting(gateway, 1)
         for way_in in WAYS_IN.values():
             status, body, headers = await way_in(gateway, {})
-            assert (status, body["error"]["code"]) == (503, "engine_busy")
+            assert refusal_of(status, body) == (503, "engine_busy")
             assert int(headers["retry-after"]) >= 1
         turns.go_on.release()
         turns.go_on.release()
@@ -89,7 +89,7 @@ async def test_one_that_has_waited_too_long_is_refused(engine: MockEngine) -> No
         await turns.begun.acquire()
         for way_in in WAYS_IN.values():
             status, body, headers = await way_in(gateway, {})
-            assert (status, body["error"]["code"]) == (503, "engine_busy")
+            assert refusal_of(status, body) == (503, "engine_busy")
             assert int(headers["retry-after"]) >= 1
         turns.go_on.release()
         assert (await first)[0] == 200

@@ -8,18 +8,24 @@ from urllib.parse import quote
 from aiohttp import web
 from msgspec import Meta, Struct
 
+from antiphon.core.protocols.messages.protocol import MESSAGES
 from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.errors import InvalidRequest, NotFound, quoted
 from antiphon.files.library import FileLibrary, Upload
 from antiphon.ids import ADMIN
 from antiphon.server.answers import notice_header, to_json
+from antiphon.server.pages import to_timestamp
 from antiphon.server.parts import APP
+from antiphon.server.paths import speaks
 from antiphon.server.request_state import OWNER
 from antiphon.server.routes.multipart import FormPart, form_parts
 from antiphon.store.files.records import NEVER, FileRecord
 
 # What the API lets clients upload files for.
 PURPOSES = ("assistants", "batch", "fine-tune", "vision", "user_data", "evals")
+# What Anthropic's clients, which name no purpose, upload files for; and their names for the page of a list.
+FOR_MESSAGES = "user_data"
+FILE_PAGE_OF_MESSAGES = {"after_id": "after", "limit": "limit"}
 # Seconds after which a file may expire. Files for batches do so unless something else is said, as in OpenAI's API.
 SHORTEST_LIFE, LONGEST_LIFE = 3_600, 2_592_000
 LIVES = {"batch": LONGEST_LIFE}
@@ -76,11 +82,11 @@ class UploadForm:
         async for piece in part.pieces():
             await upload.write(piece)
 
-    async def finish(self, upload: Upload) -> FileRecord:
+    async def finish(self, upload: Upload, default_purpose: str | None) -> FileRecord:
         """All parts have been read."""
         if self.filename is None:
             raise _missing("file")
-        if (purpose := self.fields.get("purpose")) is None:
+        if (purpose := self.fields.get("purpose", default_purpose)) is None:
             raise _missing("purpose")
         anchor, seconds = self.fields.get(ANCHOR), self.fields.get(SECONDS)
         if (anchor is None) != (seconds is None):
@@ -135,8 +141,8 @@ async def create(request: web.Request) -> web.Response:
     library.limits.check_size((request.content_length or 0) - MOST_AROUND_FILE)
     async with library.receiving(request[OWNER]) as upload:
         await form.read(request, upload)
-        record = await form.finish(upload)
-    return to_json(to_object(record), notice_header(form.notices))
+        record = await form.finish(upload, FOR_MESSAGES if speaks(request, MESSAGES) else None)
+    return to_json(_shown(request, record), notice_header(form.notices))
 
 
 # ---- what was uploaded -----------------------------------------------------------------------------------------------
@@ -152,7 +158,8 @@ class FilePage(Struct, frozen=True):
 
 
 async def list_files(request: web.Request) -> web.Response:
-    given = {name: request.query[name] for name in FilePage.__struct_fields__ if name in request.query}
+    names = FILE_PAGE_OF_MESSAGES if speaks(request, MESSAGES) else dict.fromkeys(FilePage.__struct_fields__)
+    given = {known or name: request.query[name] for name, known in names.items() if name in request.query}
     page = convert_strings(given, FilePage)
     if page.after is not None and _ID.fullmatch(page.after) is None:
         raise _invalid("after", f"it must be the id of a file. It is {quoted(page.after)}")
@@ -160,18 +167,19 @@ async def list_files(request: web.Request) -> web.Response:
     records = await request.app[APP].resources.files.list(
         request[OWNER], purpose=page.purpose, after=page.after, limit=page.limit + 1, ascending=ascending
     )
-    return to_json(_to_list(records, page.limit))
+    return to_json(_to_list(request, records, page.limit))
 
 
 async def retrieve(request: web.Request) -> web.Response:
-    return to_json(to_object(await _found(request)))
+    return to_json(_shown(request, await _found(request)))
 
 
 async def delete(request: web.Request) -> web.Response:
     library, id = request.app[APP].resources.files, request.match_info["id"]
     if not await library.delete(await _owner_seen(request, library, id), id):
         raise not_found(id)
-    return to_json({"id": id, "object": "file", "deleted": True})
+    is_message = speaks(request, MESSAGES)
+    return to_json({"id": id, "type": "file_deleted"} if is_message else {"id": id, "object": "file", "deleted": True})
 
 
 async def content(request: web.Request) -> web.StreamResponse:
@@ -233,10 +241,27 @@ def to_object(record: FileRecord) -> dict[str, Any]:
     }
 
 
-def _to_list(records: Sequence[FileRecord], limit: int) -> dict[str, Any]:
-    shown = [to_object(record) for record in records[:limit]]
+def _shown(request: web.Request, record: FileRecord) -> dict[str, Any]:
+    """In the protocol of the client."""
+    return _to_anthropic(record) if speaks(request, MESSAGES) else to_object(record)
+
+
+def _to_anthropic(record: FileRecord) -> dict[str, Any]:
     return {
-        "object": "list",
+        "id": record.id,
+        "type": "file",
+        "filename": record.filename,
+        "mime_type": record.content_type or BYTES,
+        "size_bytes": record.size,
+        "created_at": to_timestamp(record.created_at),
+        "downloadable": True,
+    }
+
+
+def _to_list(request: web.Request, records: Sequence[FileRecord], limit: int) -> dict[str, Any]:
+    shown = [_shown(request, record) for record in records[:limit]]
+    return {
+        **({} if speaks(request, MESSAGES) else {"object": "list"}),
         "data": shown,
         "first_id": shown[0]["id"] if shown else None,
         "last_id": shown[-1]["id"] if shown else None,

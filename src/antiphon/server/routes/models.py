@@ -11,10 +11,13 @@ from msgspec import structs
 from antiphon.core.knowledge.help import NO_HELP, Help
 from antiphon.core.knowledge.knowledge import Model
 from antiphon.core.protocols.client_protocol import JSON
+from antiphon.core.protocols.messages.protocol import MESSAGES
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineError, EngineUnavailable, NotFound, quoted
 from antiphon.server.answers import to_json
+from antiphon.server.pages import to_timestamp
 from antiphon.server.parts import APP, is_trusted
+from antiphon.server.paths import speaks
 
 # One tool output may take a quarter of the context window, and at most this many tokens. A small model reads slowly, and loses
 # its task in a long output.
@@ -123,8 +126,13 @@ def _state(engine: Engine) -> dict[str, Any]:
 
 
 async def models(request: web.Request) -> web.Response:
-    """One body for both kinds of clients: OpenAI's `data`, and the `models` that Codex reads. The CLI reads the help."""
+    """One body for two kinds of clients: OpenAI's `data`, and the `models` that Codex reads. The CLI reads the help. Clients
+    of Anthropic's API get their own list."""
     found = await _models(request)
+    if speaks(request, MESSAGES):
+        shown = [_to_anthropic(known) for known in found.values()]
+        first, last = (shown[0]["id"], shown[-1]["id"]) if shown else (None, None)
+        return to_json({"data": shown, "has_more": False, "first_id": first, "last_id": last})
     window = request.app[APP].limits.context_window
     help = {name: _help(request, name) for name in found}
     listing = {
@@ -144,7 +152,7 @@ async def model(request: web.Request) -> web.Response:
     found = await _model(request, name)
     if found is None:
         raise NotFound(f"The model {quoted(name)} does not exist.", param="model", code="model_not_found")
-    return to_json(_to_openai(found))
+    return to_json(_to_anthropic(found) if speaks(request, MESSAGES) else _to_openai(found))
 
 
 async def _models(request: web.Request) -> dict[str, Model]:
@@ -189,6 +197,10 @@ def _help(request: web.Request, name: str) -> Help:
 def _unlisted(name: str) -> Model:
     """Of an engine that does not list all of its models."""
     return Model(id=name, created=0, owned_by="engine")
+
+
+def _to_anthropic(known: Model) -> dict[str, Any]:
+    return {"type": "model", "id": known.id, "display_name": known.id, "created_at": to_timestamp(known.created)}
 
 
 def _to_openai(known: Model) -> dict[str, Any]:

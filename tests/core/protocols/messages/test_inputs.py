@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.client_conversations import user
 from support.engine import MockEngine, answer, call
 from support.gateway import GatewayUnderTest
-from support.streams import parse
+from support.messages import parse
 
 from antiphon.core.protocols.messages.inputs import InputText
 
@@ -117,7 +117,7 @@ async def test_a_stream_has_an_object_for_each_call(gateway: GatewayUnderTest, e
     tool = {"name": "weather", "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}}}
     request = {"model": "mock", "max_tokens": 16, "messages": [user("Weather?")], "tools": [tool], "stream": True}
     async with gateway.client.post(f"{gateway.url}/v1/messages", json=request) as answered:
-        events = parse(await answered.read(), done=False)
+        events = parse(await answered.read())
     inputs = ["", ""]
     for event in events:
         if event["type"] == "content_block_delta":

@@ -7,7 +7,7 @@ import pytest
 from support.client_conversations import GREETING, THOUGHT, messages, second_turn, user
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest
-from support.streams import parse
+from support.messages import parse
 
 PATH = "/v1/messages"
 
@@ -39,7 +39,7 @@ async def test_the_text_of_thoughts_is_shown_unless_it_is_omitted(
 
     body = msgspec.json.encode(request(thinking, stream=True))
     async with gateway.client.post(gateway.url + PATH, data=body) as answer:
-        events = parse(await answer.read(), done=False)
+        events = parse(await answer.read())
     deltas = [event["delta"] for event in events if event["type"] == "content_block_delta"]
     assert "".join(delta.get("thinking", "") for delta in deltas) == shown
     assert [bool(delta["signature"]) for delta in deltas if delta["type"] == "signature_delta"] == [True]

@@ -6,16 +6,20 @@ from itertools import chain
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from antiphon.core.protocols.messages.read import NO_EFFORT, NO_THOUGHTS, NO_THREAD
+from antiphon.core.protocols.messages.server_tools import item_to_call
 from antiphon.errors import ApiError, ContextLengthExceeded
 from antiphon.partial_json import object_arguments
+from antiphon.wire.hosted_items import WebSearchCall
 from antiphon.wire.messages import (
     AnswerBlock,
+    Block,
     ErrorDetails,
     Message,
     MessageUsage,
+    ServerUses,
     StopReason,
     TextBlock,
     ThinkingBlock,
@@ -38,7 +42,7 @@ from antiphon.wire.responses import (
 
 def shows_thinking(request: CreateResponse) -> bool:
     """A client that has not asked for thoughts expects text in the first block. What a model thinks anyway is not shown."""
-    return request.reasoning is not None and request.reasoning.effort != NO_EFFORT
+    return request.reasoning is not None and request.reasoning.effort not in (None, NO_EFFORT)
 
 
 def shows_thoughts(request: CreateResponse) -> bool:
@@ -62,15 +66,18 @@ def message_id(response: Response) -> str:
     return f"msg_{response.id.removeprefix('resp_')}"
 
 
-def item_to_blocks(item: OutputItem, *, thinking: bool, thoughts: bool) -> Iterator[AnswerBlock]:
+def item_to_blocks(item: OutputItem, *, thinking: bool, thoughts: bool) -> Iterator[AnswerBlock | Block]:
     match item:
         case OutputMessage(content=parts):
             for part in parts:
                 yield part_to_block(part)
-        case ReasoningItem() if thinking:
-            yield ThinkingBlock(thinking=thought_of(item) if thoughts else "", signature=signature_of(item))
+        case ReasoningItem():
+            if thinking:
+                yield ThinkingBlock(thinking=thought_of(item) if thoughts else "", signature=signature_of(item))
         case FunctionCall(call_id=id, name=name, arguments=arguments):
             yield ToolUseBlock(id=id, name=name, input=msgspec.json.decode(object_arguments(arguments)))
+        case _:
+            yield from item_to_call(item) or ()
 
 
 def part_to_block(part: OutputText | OutputRefusal) -> TextBlock:
@@ -122,7 +129,17 @@ def message_usage(response: Response) -> MessageUsage:
         cache_creation_input_tokens=written,
         cache_read_input_tokens=cached,
         output_tokens=usage.output_tokens,
+        server_tool_use=server_uses(response),
     )
+
+
+def server_uses(response: Response) -> ServerUses | UnsetType:
+    """Only of a response that was offered tools that the gateway runs."""
+    if response.tool_usage is UNSET:
+        return UNSET
+    searched = [item for item in response.output if isinstance(item, WebSearchCall)]
+    fetched = sum(item.action["type"] != "search" for item in searched)
+    return ServerUses(response.tool_usage.web_search.num_requests, fetched)
 
 
 # ---- errors ----------------------------------------------------------------------------------------------------------

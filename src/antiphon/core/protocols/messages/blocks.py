@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from antiphon.core.protocols.messages.server_tools import blocks_to_item
 from antiphon.core.protocols.responses.read import convert
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.input_items import Item
@@ -28,7 +29,7 @@ from antiphon.wire.messages import (
 # An engine has no member that says that a call failed: its result does.
 FAILED, ERROR = "Error", "error"
 CITATIONS = "citations of documents are not made: the answer has none"
-LEFT_OUT = "blocks of type {kind} were left out: they belong to tools that another server ran"
+LEFT_OUT = "blocks of type {kind} were left out: they mean nothing here"
 UPLOAD = "blocks of type container_upload were left out: no code is run for this request"
 
 
@@ -38,6 +39,8 @@ class ItemReader:
     def __init__(self) -> None:
         self.items: list[Item] = []
         self._notices: dict[str, None] = {}
+        # The uses of tools that a server ran, by their ids. Their results are blocks of their own.
+        self._uses: dict[str, Block] = {}
         # The parts of a message that go on with the next block.
         self.parts: list[Item] = []
         self._role = "user"
@@ -122,6 +125,17 @@ class ItemReader:
         output = _output(result, where)
         self._add({"type": "function_call_output", "call_id": result.tool_use_id, "output": output})
 
+    def server_use(self, block: Block, where: str) -> None:
+        self._uses[str(block.get("id"))] = block
+
+    def server_result(self, block: Block, where: str) -> None:
+        use = self._uses.pop(str(block.get("tool_use_id")), None)
+        item = None if use is None else blocks_to_item(use, block)
+        if item is None:
+            self.foreign(block, where)
+        else:
+            self._add(item)
+
     def foreign(self, block: Block, where: str) -> None:
         self._notice(LEFT_OUT.format(kind=block["type"]))
 
@@ -131,12 +145,12 @@ class ItemReader:
 
 ReadBlock = Callable[[ItemReader, Block, str], None]
 
-# The blocks of tools that a server ran.
-FOREIGN = (
-    *("server_tool_use", "web_search_tool_result", "web_fetch_tool_result", "tool_search_tool_result"),
+# The results of tools that a server ran; and what means nothing here.
+RESULTS = (
+    *("web_search_tool_result", "web_fetch_tool_result", "tool_search_tool_result", "mcp_tool_result"),
     *("code_execution_tool_result", "bash_code_execution_tool_result", "text_editor_code_execution_tool_result"),
-    *("mcp_tool_use", "mcp_tool_result", "compaction", "advisor_tool_result"),
 )
+FOREIGN = ("compaction", "advisor_tool_result", "fallback")
 OF_ALL: Mapping[str, ReadBlock] = {"text": ItemReader.text}
 # By the role of the message. Anthropic's servers take each block from one role only.
 READERS: Mapping[str, Mapping[str, ReadBlock]] = {
@@ -147,13 +161,17 @@ READERS: Mapping[str, Mapping[str, ReadBlock]] = {
         "search_result": ItemReader.search_result,
         "tool_result": ItemReader.tool_result,
         "container_upload": ItemReader.upload,
-        **dict.fromkeys(FOREIGN, ItemReader.foreign),
+        # Older clients send them so.
+        **dict.fromkeys(RESULTS, ItemReader.server_result),
     },
     "assistant": {
         **OF_ALL,
         "thinking": ItemReader.thinking,
         "redacted_thinking": ItemReader.redacted_thinking,
         "tool_use": ItemReader.tool_use,
+        "server_tool_use": ItemReader.server_use,
+        "mcp_tool_use": ItemReader.server_use,
+        **dict.fromkeys(RESULTS, ItemReader.server_result),
         **dict.fromkeys(FOREIGN, ItemReader.foreign),
     },
     # Claude Code has these between other messages. They stay in their places: what comes before them is in the engine's cache.

@@ -17,10 +17,12 @@ from antiphon.core.protocols.messages.answer import (
     stop_reason,
 )
 from antiphon.core.protocols.messages.inputs import InputText
+from antiphon.core.protocols.messages.server_tools import ServerCall, item_to_call
 from antiphon.wire import events
 from antiphon.wire.events import DeltaEvent, Event
 from antiphon.wire.messages import (
     AnswerBlock,
+    Block,
     BlockDelta,
     CitationsDelta,
     ContentBlockDelta,
@@ -119,7 +121,11 @@ class MessagesEncoder:
         response = event.response
         usage = message_usage(response)
         used = DeltaUsage(
-            usage.input_tokens, usage.cache_creation_input_tokens, usage.cache_read_input_tokens, usage.output_tokens
+            usage.input_tokens,
+            usage.cache_creation_input_tokens,
+            usage.cache_read_input_tokens,
+            usage.output_tokens,
+            usage.server_tool_use,
         )
         return event_to_frame(MessageDelta(StopDetails(stop_reason(response)), used)) + event_to_frame(MessageStop())
 
@@ -132,7 +138,7 @@ class MessagesEncoder:
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
 
-    def _start(self, block: AnswerBlock) -> bytes:
+    def _start(self, block: AnswerBlock | Block) -> bytes:
         self._index += 1
         return event_to_frame(ContentBlockStart(self._index, block))
 
@@ -158,7 +164,14 @@ class MessagesEncoder:
             case FunctionCall(arguments=arguments) if self._input is not None:
                 end, self._input = self._input.close(arguments), None
                 return (self._delta(InputJsonDelta(end)) if end else b"") + self._stop()
-        return b""
+        call = item_to_call(event.item)
+        return b"" if call is None else self._server_call(call)
+
+    def _server_call(self, call: ServerCall) -> bytes:
+        """Both of its blocks. The input of a use comes as deltas, as that of a client's tool does."""
+        input = to_json(call.use["input"]).decode()
+        use = self._start({**call.use, "input": {}}) + self._delta(InputJsonDelta(input)) + self._stop()
+        return use + self._start(call.result) + self._stop()
 
     def _part_added(self, event: events.ContentPartAdded) -> bytes:
         return self._start(TextBlock("")) if isinstance(event.part, OutputText | OutputRefusal) else b""

@@ -7,7 +7,7 @@ import msgspec
 
 from antiphon.core.protocols.client_protocol import ReadRequest
 from antiphon.core.protocols.messages.blocks import ItemReader
-from antiphon.core.protocols.messages.tools import choice_to_responses, tools_to_responses
+from antiphon.core.protocols.messages.tools import ToolReader, choice_to_responses
 from antiphon.core.protocols.responses.fields import RequestLimits, check_request
 from antiphon.core.protocols.responses.read import convert, read_struct
 from antiphon.errors import UNREADABLE, InvalidRequest, NotFound, quoted
@@ -22,7 +22,7 @@ SESSION, AGENT = "x-claude-code-session-id", "x-claude-code-agent-id"
 LONGEST_KEY = 64
 
 # The fields that are accepted, and change nothing here.
-DROPPED = ("top_k", "mcp_servers", "container", "service_tier")
+DROPPED = ("top_k", "container", "service_tier")
 WITHOUT_EFFECT = "field {name} was left out: it has no effect here"
 # Edits of the context that an engine's own template makes, or that change nothing.
 HARMLESS_EDITS = ("clear_thinking_20251015",)
@@ -48,14 +48,19 @@ def body_to_request(body: bytes, headers: Mapping[str, str], limits: RequestLimi
         reader.read(message, f"messages[{at}]")
     if not reader.items:
         raise InvalidRequest("`messages` must have a message with content.", param="messages", code="empty_array")
-    tools, left_out = tools_to_responses(given.tools or [])
+    tools = ToolReader(given.mcp_servers or [])
+    for at, tool in enumerate(given.tools or ()):
+        tools.read(tool, f"tools[{at}]")
+    tools.finish()
     choice = given.tool_choice
     request = CreateResponse(
         model=given.model,
         input=reader.items,
         instructions=_system(given.system),
-        tools=tools or None,
-        tool_choice=None if choice is None else choice_to_responses(choice),
+        tools=tools.tools or None,
+        tool_choice=None if choice is None else choice_to_responses(choice, tools.tools),
+        include=tools.include or None,
+        max_tool_calls=tools.most_calls,
         parallel_tool_calls=False if choice is not None and choice.disable_parallel_tool_use else None,
         text=_format(given),
         reasoning=ReasoningOptions(effort=_effort(given)),
@@ -69,7 +74,7 @@ def body_to_request(body: bytes, headers: Mapping[str, str], limits: RequestLimi
         client_metadata=NO_THOUGHTS if given.thinking is not None and given.thinking.display == "omitted" else None,
     )
     check_request(request, limits)
-    return ReadRequest(request, unknown, [*reader.notices, *left_out, *_notices(given)])
+    return ReadRequest(request, unknown, [*reader.notices, *tools.notices, *_notices(given)])
 
 
 def _system(system: str | list[Block] | None) -> str | None:
@@ -90,9 +95,12 @@ def _format(given: CreateMessage) -> TextOptions | None:
     return TextOptions(format=TextFormat(type="json_schema", name="output", schema=schema, strict=True))
 
 
-def _effort(given: CreateMessage) -> str:
-    """Without `thinking`, Anthropic's models do not think."""
-    if given.thinking is None or given.thinking.type == "disabled":
+def _effort(given: CreateMessage) -> str | None:
+    """Where `thinking` is not set, the model does as it does by default, and what it thinks is not shown: few engines can be
+    told not to think, and each of them in another way."""
+    if given.thinking is None:
+        return None
+    if given.thinking.type == "disabled":
         return NO_EFFORT
     effort = given.output_config.effort if given.output_config is not None else None
     return EFFORTS.get(effort, effort) if effort is not None else EFFORT

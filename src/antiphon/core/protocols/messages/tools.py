@@ -1,22 +1,29 @@
 """The tools of a request → those of the Responses API. A table has a row for each type that Anthropic defines.
 
-Tools that the client runs are functions to an engine. Those of a known type come without a schema: the table has it.
+Tools that the client runs are functions to an engine. Those of a known type come without a schema: the table has it. Tools that
+Anthropic's servers run become those that the gateway runs.
 """
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from antiphon.core.protocols.responses.read import convert
 from antiphon.errors import InvalidRequest, quoted
+from antiphon.wire.hosted_items import CodeInterpreterCall, WebSearchCall, type_of
 from antiphon.wire.input_items import Tool
 from antiphon.wire.messages import ToolChoice
+from antiphon.wire.responses import Count
 
 # `bash_20250124`: a name, and the day of its version.
 _VERSION = re.compile(r"_\d{8}$")
-NOT_RUN = "the tool {kind} was left out: the gateway does not run it for this protocol"
+# Values of `include`.
+WEB_RESULTS, CODE_OUTPUTS = f"{type_of(WebSearchCall)}.results", f"{type_of(CodeInterpreterCall)}.outputs"
+NOT_RUN = "the tool {kind} was left out: the gateway does not run it"
+NO_EFFECT = "{member} of tool {kind} has no effect here"
+NO_SERVER = "the tool set of MCP server {name} was left out: `mcp_servers` does not have it"
 
 
 class FunctionTool(Struct):
@@ -24,58 +31,140 @@ class FunctionTool(Struct):
     input_schema: dict[str, Any] = {}
     description: str | None = None
     strict: bool | None = None
+    defer_loading: bool | None = None
 
 
 class NamedTool(Struct):
     name: str
 
 
-def tools_to_responses(tools: list[Tool]) -> tuple[list[Tool], list[str]]:
-    """The tools, and notices about those that were left out."""
-    made: list[Tool] = []
-    notices: list[str] = []
-    for at, tool in enumerate(tools):
-        made += _read(tool, f"tools[{at}]", notices)
-    return made, notices
+class WebTool(Struct):
+    """web_search and web_fetch."""
+
+    allowed_domains: list[str] | None = None
+    blocked_domains: list[str] | None = None
+    user_location: dict[str, Any] | None = None
+    max_uses: Count | None = None
 
 
-def _read(tool: Tool, where: str, notices: list[str]) -> list[Tool]:
-    kind = tool.get("type") or "custom"
-    reader = TYPES.get(_VERSION.sub("", str(kind)))
-    if reader is None:
-        known = ", ".join(sorted(TYPES))
-        problem = f"`{where}.type` must be one of these, with the day of a version: {known}. It is {quoted(kind)}."
-        raise InvalidRequest(problem, param=f"{where}.type", code="invalid_value")
-    found = reader(tool, where)
-    if found is None:
-        notices.append(NOT_RUN.format(kind=kind))
-        return []
-    return [found]
+class ToolConfig(Struct):
+    enabled: bool | None = None
+    allowed_tools: list[str] | None = None
 
 
-def _function(tool: Tool, where: str) -> Tool:
-    given = convert(tool, FunctionTool, where)
-    made: Tool = {"type": "function", "name": given.name, "parameters": given.input_schema}
-    if given.description is not None:
-        made["description"] = given.description
-    if given.strict is not None:
-        made["strict"] = given.strict
-    return made
+class McpServer(Struct):
+    name: Annotated[str, Meta(min_length=1)]
+    url: str
+    authorization_token: str | None = None
+    tool_configuration: ToolConfig | None = None
 
 
-def _known(description: str, properties: Mapping[str, Any], *required: str) -> Callable[[Tool, str], Tool]:
-    """A tool whose schema is Anthropic's, and part of what its models have learned."""
+class McpToolset(Struct):
+    mcp_server_name: str
+    default_config: ToolConfig | None = None
+    configs: dict[str, ToolConfig] | None = None
+
+
+class ToolReader:
+    """Reads tools one after another. `tools` are those of all that were read."""
+
+    def __init__(self, servers: list[dict[str, Any]]) -> None:
+        self.tools: list[Tool] = []
+        self.notices: list[str] = []
+        # What the answer has to show of the calls that the gateway runs.
+        self.include: list[str] = []
+        # How many such calls there may be, if that is said.
+        self.most_calls: int | None = None
+        read = [convert(each, McpServer, f"mcp_servers[{at}]") for at, each in enumerate(servers)]
+        self._servers = {server.name: server for server in read}
+
+    def read(self, tool: Tool, where: str) -> None:
+        kind = tool.get("type") or "custom"
+        reader = TYPES.get(_VERSION.sub("", str(kind)))
+        if reader is None:
+            known = ", ".join(sorted(TYPES))
+            problem = f"`{where}.type` must be one of these, with the day of a version: {known}. It is {quoted(kind)}."
+            raise InvalidRequest(problem, param=f"{where}.type", code="invalid_value")
+        reader(self, tool, where)
+
+    def finish(self) -> None:
+        """All tools have been read. A server that no tool set names offers all of its tools."""
+        for server in self._servers.values():
+            config = server.tool_configuration or ToolConfig()
+            if config.enabled is not False:
+                self._add_server(server, config.allowed_tools)
+
+    # ---- tools that the client runs ----------------------------------------------------------------------------------
+
+    def function(self, tool: Tool, where: str) -> None:
+        given = convert(tool, FunctionTool, where)
+        made: Tool = {"type": "function", "name": given.name, "parameters": given.input_schema}
+        optional = {"description": given.description, "strict": given.strict, "defer_loading": given.defer_loading}
+        self.tools.append(made | {name: value for name, value in optional.items() if value is not None})
+
+    # ---- tools that the gateway runs ---------------------------------------------------------------------------------
+
+    def web(self, tool: Tool, where: str) -> None:
+        """One tool searches and opens pages: it is offered once."""
+        given = convert(tool, WebTool, where)
+        if given.blocked_domains:
+            self.notices.append(NO_EFFECT.format(member="blocked_domains", kind=tool["type"]))
+        self._limit(given.max_uses)
+        if any(each["type"] == "web_search" for each in self.tools):
+            return
+        filters = {"filters": {"allowed_domains": given.allowed_domains}} if given.allowed_domains else {}
+        location = {"user_location": given.user_location} if given.user_location else {}
+        self.tools.append({"type": "web_search", **filters, **location})
+        self.include.append(WEB_RESULTS)
+
+    def code(self, tool: Tool, where: str) -> None:
+        self.tools.append({"type": "code_interpreter", "container": {"type": "auto"}})
+        self.include.append(CODE_OUTPUTS)
+
+    def search(self, tool: Tool, where: str) -> None:
+        self.tools.append({"type": "tool_search"})
+
+    def toolset(self, tool: Tool, where: str) -> None:
+        given = convert(tool, McpToolset, where)
+        server = self._servers.pop(given.mcp_server_name, None)
+        if server is None:
+            self.notices.append(NO_SERVER.format(name=quoted(given.mcp_server_name)))
+            return
+        configs = given.configs or {}
+        enabled = [name for name, config in configs.items() if config.enabled is not False]
+        offers_others = given.default_config is None or given.default_config.enabled is not False
+        if offers_others and len(enabled) < len(configs):
+            self.notices.append(NO_EFFECT.format(member="configs", kind=tool["type"]))
+        self._add_server(server, None if offers_others else enabled)
+
+    def not_run(self, tool: Tool, where: str) -> None:
+        self.notices.append(NOT_RUN.format(kind=tool["type"]))
+
+    def _add_server(self, server: McpServer, allowed: list[str] | None) -> None:
+        made: Tool = {"type": "mcp", "server_label": server.name, "server_url": server.url, "require_approval": "never"}
+        if server.authorization_token:
+            made["authorization"] = server.authorization_token
+        if allowed is not None:
+            made["allowed_tools"] = allowed
+        self.tools.append(made)
+
+    def _limit(self, uses: int | None) -> None:
+        if uses is not None:
+            self.most_calls = (self.most_calls or 0) + uses
+
+
+ReadTool = Callable[[ToolReader, Tool, str], None]
+
+
+def _known(description: str, properties: Mapping[str, Any], *required: str) -> ReadTool:
+    """A tool that the client runs, and whose schema is Anthropic's."""
     schema = {"type": "object", "properties": dict(properties), "required": list(required)}
 
-    def read(tool: Tool, where: str) -> Tool:
+    def read(reader: ToolReader, tool: Tool, where: str) -> None:
         name = convert(tool, NamedTool, where).name
-        return {"type": "function", "name": name, "description": description, "parameters": schema}
+        reader.tools.append({"type": "function", "name": name, "description": description, "parameters": schema})
 
     return read
-
-
-def _not_run(tool: Tool, where: str) -> None:
-    """A tool that Anthropic's servers run."""
 
 
 TEXT = {"type": "string"}
@@ -89,8 +178,9 @@ def _one_of(*values: str) -> Mapping[str, Any]:
     return {"type": "string", "enum": list(values)}
 
 
-TYPES: Mapping[str, Callable[[Tool, str], Tool | None]] = {
-    "custom": _function,
+# The type of a tool, without the day of its version.
+TYPES: Mapping[str, ReadTool] = {
+    "custom": ToolReader.function,
     "bash": _known(
         "Runs a command in a Bash session that stays open between calls.",
         {"command": TEXT, "restart": {"type": "boolean", "description": "Starts a new session in place of the command."}},
@@ -128,10 +218,7 @@ TYPES: Mapping[str, Callable[[Tool, str], Tool | None]] = {
     "computer": _known(
         "Controls a computer with screen, keyboard and mouse.",
         {
-            "action": {
-                "type": "string",
-                "description": "key, type, left_click, scroll, wait, screenshot, and others.",
-            },
+            "action": {"type": "string", "description": "key, type, left_click, scroll, wait, screenshot, and others."},
             "coordinate": POINT,
             "start_coordinate": POINT,
             "text": TEXT,
@@ -141,23 +228,24 @@ TYPES: Mapping[str, Callable[[Tool, str], Tool | None]] = {
         },
         "action",
     ),
-    **dict.fromkeys(
-        (
-            *("web_search", "web_fetch", "code_execution", "tool_search_tool_bm25", "tool_search_tool_regex"),
-            *("mcp_toolset", "advisor", "tool_search_tool"),
-        ),
-        _not_run,
-    ),
+    "web_search": ToolReader.web,
+    "web_fetch": ToolReader.web,
+    "code_execution": ToolReader.code,
+    "tool_search_tool_bm25": ToolReader.search,
+    "tool_search_tool_regex": ToolReader.search,
+    "mcp_toolset": ToolReader.toolset,
+    "advisor": ToolReader.not_run,
 }
 
 # What may be called.
 CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
 
-def choice_to_responses(choice: ToolChoice) -> str | dict[str, Any]:
+def choice_to_responses(choice: ToolChoice, tools: list[Tool]) -> str | dict[str, Any]:
     if choice.type != "tool":
         return CHOICES[choice.type]
     if choice.name is None:
         param = "tool_choice.name"
         raise InvalidRequest(f"Missing required parameter: `{param}`.", param=param, code="missing_required_parameter")
-    return {"type": "function", "name": choice.name}
+    is_hosted = any(each["type"] == choice.name for each in tools)
+    return {"type": choice.name} if is_hosted else {"type": "function", "name": choice.name}

@@ -1,0 +1,177 @@
+"""The calls of tools that the gateway runs, as Anthropic's servers show theirs: two blocks for each, the use and its result.
+
+Items → blocks for an answer, and blocks → items for a history. A table has a row for each type of item.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from antiphon.partial_json import object_arguments
+from antiphon.wire.hosted_items import CodeInterpreterCall, McpCall, ToolSearchOutput, WebSearchCall
+from antiphon.wire.input_items import Item
+from antiphon.wire.messages import Block
+from antiphon.wire.responses import OutputItem, ToolSearchCall
+
+# The names by which a model's uses are shown.
+SEARCH, FETCH, CODE, FIND_TOOLS = "web_search", "web_fetch", "code_execution", "tool_search_tool_bm25"
+# Why there is no result. Anthropic has a list of such codes for each tool, and this one in all of them.
+UNAVAILABLE = "unavailable"
+
+
+class ServerCall(NamedTuple):
+    use: Block
+    result: Block
+
+
+# ---- items → blocks --------------------------------------------------------------------------------------------------
+
+
+def item_to_call(item: OutputItem) -> ServerCall | None:
+    """None: the item is none of a tool that a server runs, or its client sees nothing of it."""
+    show = SHOWN.get(type(item))
+    return None if show is None else show(item)
+
+
+def _call(item_id: str, name: str, input: dict[str, Any], content: Any, kind: str | None = None) -> ServerCall:
+    id = f"srvtoolu_{item_id}"
+    use = {"type": "server_tool_use", "id": id, "name": name, "input": input}
+    return ServerCall(use, {"type": f"{kind or name}_tool_result", "tool_use_id": id, "content": content})
+
+
+def _failed(kind: str) -> Block:
+    return {"type": f"{kind}_tool_result_error", "error_code": UNAVAILABLE}
+
+
+def _web_search(item: WebSearchCall) -> ServerCall:
+    action, results = item.action, [] if item.results is UNSET else item.results
+    if action["type"] != "search":
+        return _web_fetch(item, action, results)
+    found = [_web_result(each) for each in results]
+    content = _failed(SEARCH) if item.status == "failed" else found
+    return _call(item.id, SEARCH, {"query": "; ".join(action.get("queries") or [action["query"]])}, content)
+
+
+def _web_result(found: Mapping[str, Any]) -> Block:
+    """The text is for the model of this server alone: nothing else reads it again."""
+    url, title = found["url"], found["title"]
+    return {"type": "web_search_result", "title": title, "url": url, "encrypted_content": "", "page_age": None}
+
+
+def _web_fetch(item: WebSearchCall, action: Mapping[str, Any], results: list[dict[str, Any]]) -> ServerCall:
+    url = action["url"]
+    text = "\n".join(str(each["text"]) for each in results)
+    title = results[0]["title"] if results else None
+    document = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": text}, "title": title}
+    page = {"type": "web_fetch_result", "url": url, "retrieved_at": None, "content": document}
+    return _call(item.id, FETCH, {"url": url}, _failed(FETCH) if item.status == "failed" else page)
+
+
+def _code(item: CodeInterpreterCall) -> ServerCall:
+    logs = [each["logs"] for each in item.outputs or () if each["type"] == "logs"]
+    failed = item.status != "completed"
+    result = {"stdout": "\n".join(logs), "stderr": "", "return_code": int(failed), "content": []}
+    return _call(item.id, CODE, {"code": item.code or ""}, {"type": "code_execution_result", **result})
+
+
+def _mcp(item: McpCall) -> ServerCall:
+    id = f"mcptoolu_{item.id}"
+    input = msgspec.json.decode(object_arguments(item.arguments))
+    use = {"type": "mcp_tool_use", "id": id, "name": item.name, "input": input, "server_name": item.server_label}
+    text = item.output if item.output is not None else _error_text(item.error)
+    content = [{"type": "text", "text": text}]
+    is_error = item.error is not None or item.status == "failed"
+    return ServerCall(use, {"type": "mcp_tool_result", "tool_use_id": id, "is_error": is_error, "content": content})
+
+
+def _error_text(error: Any) -> str:
+    return error if isinstance(error, str) else "" if error is None else msgspec.json.encode(error).decode()
+
+
+def _tool_search(item: ToolSearchOutput) -> ServerCall:
+    """The search and what it found are two items: the second one is shown, and stands for both."""
+    names = [{"type": "tool_reference", "tool_name": name} for name in _names(item.tools)]
+    content = {"type": "tool_search_tool_search_result", "tool_references": names}
+    return _call(item.id, FIND_TOOLS, {}, content, "tool_search")
+
+
+def _names(tools: list[dict[str, Any]]) -> list[str]:
+    """Of the tools themselves, and of those in namespaces."""
+    inner = [name for tool in tools for name in _names(tool["tools"] if isinstance(tool.get("tools"), list) else [])]
+    return [tool["name"] for tool in tools if isinstance(tool.get("name"), str) and "tools" not in tool] + inner
+
+
+SHOWN: Mapping[type[Any], Callable[[Any], ServerCall | None]] = {
+    WebSearchCall: _web_search,
+    CodeInterpreterCall: _code,
+    McpCall: _mcp,
+    ToolSearchOutput: _tool_search,
+    ToolSearchCall: lambda item: None,
+}
+
+
+# ---- blocks → items --------------------------------------------------------------------------------------------------
+
+
+def blocks_to_item(use: Block, result: Block) -> Item | None:
+    """The item of a call that a client sends back. None: it is of a tool that is not known here."""
+    read = READ.get("mcp" if use["type"] == "mcp_tool_use" else str(use.get("name")))
+    return None if read is None else read(use, result)
+
+
+def _input(use: Block, name: str) -> str:
+    given = use.get("input")
+    value = given.get(name) if isinstance(given, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _status(result: Block) -> str:
+    content = result.get("content")
+    is_error = isinstance(content, dict) and str(content.get("type")).endswith("_error")
+    return "failed" if is_error else "completed"
+
+
+def _read_search(use: Block, result: Block) -> Item:
+    content = result.get("content")
+    found = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
+    sources = [{"type": "url", "url": each["url"]} for each in found if isinstance(each.get("url"), str)]
+    action = {"type": "search", "query": _input(use, "query"), "sources": sources}
+    return {"type": "web_search_call", "status": _status(result), "action": action}
+
+
+def _read_fetch(use: Block, result: Block) -> Item:
+    action = {"type": "open_page", "url": _input(use, "url")}
+    return {"type": "web_search_call", "status": _status(result), "action": action}
+
+
+def _read_code(use: Block, result: Block) -> Item:
+    content = result.get("content")
+    printed = content.get("stdout") if isinstance(content, dict) else None
+    outputs = [{"type": "logs", "logs": printed}] if isinstance(printed, str) and printed else []
+    made = {"type": "code_interpreter_call", "code": _input(use, "code"), "container_id": "", "outputs": outputs}
+    return {**made, "status": _status(result)}
+
+
+def _read_mcp(use: Block, result: Block) -> Item:
+    content = result.get("content")
+    parts = content if isinstance(content, list) else [{"text": content}]
+    text = "\n".join(str(each.get("text", "")) for each in parts if isinstance(each, dict))
+    outcome = {"error": text} if result.get("is_error") else {"output": text}
+    return {
+        "type": "mcp_call",
+        "id": str(use.get("id")),
+        "server_label": str(use.get("server_name")),
+        "name": str(use.get("name")),
+        "arguments": msgspec.json.encode(use.get("input") or {}).decode(),
+        **outcome,
+    }
+
+
+READ: Mapping[str, Callable[[Block, Block], Item]] = {
+    SEARCH: _read_search,
+    FETCH: _read_fetch,
+    CODE: _read_code,
+    "mcp": _read_mcp,
+}

@@ -1,0 +1,63 @@
+"""Recorded engine streams as messages: the same whether they are streamed or whole."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from golden.test_streams import IDS, RECORDED
+from support.exchanges import make_environment
+from support.messages import check_events, fold, parse
+from support.sync_runs import run_exchange
+
+from antiphon.core.events.plain_deltas import AnyEvent
+from antiphon.core.exchange.exchange import Exchange
+from antiphon.core.knowledge.dialects import PLAIN
+from antiphon.core.knowledge.knowledge import EngineKnowledge
+from antiphon.core.protocols.messages.protocol import MESSAGES
+from antiphon.core.protocols.responses.fields import DEFAULT_LIMITS
+from antiphon.wire import events
+from antiphon.wire.responses import CreateResponse, Response
+
+WEATHER = {"name": "get_weather", "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}}}
+
+
+def request_with(**members: object) -> CreateResponse:
+    body = {"model": "m", "max_tokens": 100, "stream": True, "messages": [{"role": "user", "content": "Hi"}], **members}
+    return MESSAGES.read(msgspec.json.encode(body), {}, DEFAULT_LIMITS).request
+
+
+def run(path: Path, request: CreateResponse) -> list[AnyEvent]:
+    exchange = Exchange(request, [EngineKnowledge(PLAIN)], make_environment(), response_id="resp_1", may_ask_again=False)
+    return list(run_exchange(exchange, lambda step: [path.read_bytes()]))
+
+
+def last_response(made: list[AnyEvent]) -> Response:
+    last = made[-1]
+    assert isinstance(last, events.ResponseCompleted | events.ResponseIncomplete | events.ResponseFailed)
+    return last.response
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=IDS)
+@pytest.mark.parametrize("thinking", ["adaptive", "disabled"])
+def test_a_stream_adds_up_to_the_whole_message(path: Path, thinking: str) -> None:
+    request = request_with(thinking={"type": thinking}, tools=[WEATHER])
+    made = run(path, request)
+    encoder = MESSAGES.encoder(request)
+    streamed = parse(b"".join(encoder.encode(event) for event in made))
+    check_events(streamed)
+    response = last_response(made)
+    if response.status == "failed":
+        assert streamed[-1]["type"] == "error"
+        return
+    whole = msgspec.json.decode(MESSAGES.whole(response, request))
+    assert fold(streamed) == whole
+    assert (thinking == "adaptive") or all(block["type"] != "thinking" for block in whole["content"])
+
+
+def test_some_recordings_think_and_some_call() -> None:
+    kinds: set[str] = set()
+    for path in RECORDED:
+        request = request_with(thinking={"type": "adaptive"}, tools=[WEATHER])
+        response = last_response(run(path, request))
+        kinds.update(block["type"] for block in msgspec.json.decode(MESSAGES.whole(response, request))["content"])
+    assert kinds == {"text", "thinking", "tool_use"}
