@@ -1,14 +1,17 @@
 """Anthropic's packages for Python and Node, `anthropic` and `@anthropic-ai/sdk`: both play the same scenarios here."""
 
+import asyncio
 import base64
 from typing import Any
 
 import pytest
+from support.bad_mcp_server import BadMcpServer
 from support.client_conversations import GREETING, RESULTS, THOUGHT, TWO_CALLS, messages, result, user
 from support.clients import Player
-from support.engine import Body, MockEngine, Refusal, answer, call, chunk, text
+from support.engine import Body, MockEngine, Refusal, Writer, answer, call, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.pdfs import make_pdf
+from support.search_services import SearchServices, searching
 
 pytestmark = pytest.mark.parametrize("client", ["anthropic", "anthropic_node"], indirect=True)
 
@@ -72,6 +75,24 @@ async def test_the_helpers_of_a_stream_gather_the_input_of_each_call(
     assert thought == ["thinking", THOUGHT]
     whole = [input for kind, input in inputs if kind == "input_json" and input]
     assert whole == [{"city": "Paris"}, {"city": "Rome"}]
+
+
+async def test_the_input_of_a_call_that_is_no_json_does_not_end_the_stream(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    engine.will(answer(call("weather", '{"city": Paris}'), finish="tool_calls"))
+    seen = await client.play("helpers", gateway)
+    assert seen[-1] == ["input_json", {"city": None, "invalid_json": "Paris}"}]
+
+
+async def test_a_client_that_leaves_stops_the_engine(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    async def endless(write: Writer) -> None:
+        await write(chunk({"content": "Hel"}))
+        await asyncio.Event().wait()
+
+    engine.will(endless)
+    assert await client.play("left", gateway) == "Hel"
+    await engine.cancelled.wait()
 
 
 async def test_the_options_of_a_request_reach_the_engine(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
@@ -238,6 +259,48 @@ async def test_a_document_is_read(
 ) -> None:
     assert await client.play("document", gateway, block=block) == "Hello world"
     assert messages(engine.last) == [user(f"{said}\nWhat does it say?")]
+
+
+# ---- what the server runs and keeps ----------------------------------------------------------------------------------
+
+
+async def test_a_search_of_the_gateway_is_shown_and_sent_back(client: Player, engine: MockEngine) -> None:
+    search = answer(call("web_search", '{"query": "capital of Italy"}'), finish="tool_calls")
+    engine.will(search, text("It is Rome [1]."), search, text("It is Rome [1]."), text("Since 1871."))
+    async with SearchServices() as services, searching(engine, services) as gateway:
+        whole, streamed = await client.play("searched", gateway)
+    assert whole == streamed
+    assert whole["types"] == ["server_tool_use", "web_search_tool_result", "text"]
+    assert (whole["query"], whole["searches"]) == ("capital of Italy", 1)
+    assert whole["cited"] == [whole["found"]]
+    shown = [message["content"] for message in messages(engine.last) if message["role"] == "tool"]
+    assert len(shown) == 1
+    assert whole["found"] in shown[0]
+
+
+async def test_the_tools_of_an_mcp_server_are_called(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(answer(call("bad__echo", '{"a": 1}'), finish="tool_calls"), text("Done."))
+    async with BadMcpServer() as server:
+        seen = await client.play("connected", gateway, server=f"{server.url}/mcp")
+    assert seen == ["bad", "echo", {"a": 1}, '{"a": 1}', "Done."]
+    assert server.tools.called == ["echo"]
+
+
+async def test_models_are_listed(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.lists("mock", "other")
+    assert await client.play("models", gateway) == [["mock", "other"], "mock"]
+
+
+async def test_files_are_kept_and_read(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    assert await client.play("files", gateway) == {
+        "uploaded": ["tale.txt", 5, "text/plain"],
+        "listed": True,
+        "said": "Hello world",
+        "content": "Once.",
+        "deleted": True,
+        "left": ["other.txt"],
+    }
+    assert messages(engine.last) == [user('<file name="tale.txt">\nOnce.\n</file>')]
 
 
 # ---- tokens, ids and errors ------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 // Anthropic's own package for Node.
-import Anthropic from '@anthropic-ai/sdk';
+import Anthropic, { toFile } from '@anthropic-ai/sdk';
 import { betaZodTool } from '@anthropic-ai/sdk/helpers/beta/zod';
 import { zodOutputFormat } from '@anthropic-ai/sdk/helpers/zod';
 import { ToolError } from '@anthropic-ai/sdk/lib/tools/ToolError';
@@ -74,6 +74,17 @@ async function broken(url) {
   const stream = client(url).messages.stream(request('Hi'));
   stream.on('text', (delta) => pieces.push(delta));
   return await stream.done().catch(({ type, apiMessage }) => [...pieces, type, apiMessage]);
+}
+
+// The stream is aborted after its first piece.
+async function left(url) {
+  const stream = client(url).messages.stream(request('Hi'));
+  for await (const { delta } of stream) {
+    if (delta?.type === 'text_delta') {
+      stream.abort();
+      return delta.text;
+    }
+  }
 }
 
 async function options(url) {
@@ -199,6 +210,64 @@ async function document(url, { block }) {
   return textOf(await ask(url, [{ type: 'document', ...block }, { type: 'text', text: 'What does it say?' }]));
 }
 
+// What the server found is sent back with the next question.
+async function searched(url) {
+  const tools = [{ type: 'web_search_20250305', name: 'web_search', max_uses: 2 }];
+  const question = user('What is the capital of Italy?');
+  const more = { tools, messages: [question] };
+  const messages = [await ask(url, '', more), await askStreaming(url, '', more)];
+  const said = { role: 'assistant', content: messages[1].content };
+  await ask(url, '', { tools, messages: [question, said, user('Since when?')] });
+  return messages.map(({ content, usage }) => ({
+    types: content.map(({ type }) => type),
+    query: content[0].input.query,
+    found: content[1].content[0].url,
+    cited: content[2].citations.map((cited) => cited.url),
+    searches: usage.server_tool_use.web_search_requests,
+  }));
+}
+
+// Tools of an MCP server that the gateway connects to.
+async function connected(url, { server }) {
+  const [used, result, said] = (
+    await client(url).beta.messages.create(
+      request('Echo it', {
+        mcp_servers: [{ type: 'url', name: 'bad', url: server }],
+        tools: [{ type: 'mcp_toolset', mcp_server_name: 'bad' }],
+        betas: ['mcp-client-2025-11-20'],
+      }),
+    )
+  ).content;
+  return [used.server_name, used.name, used.input, result.content[0].text, said.text];
+}
+
+async function models(url) {
+  const { models } = client(url);
+  return [(await collect(models.list())).map(({ id }) => id), (await models.retrieve('mock')).display_name];
+}
+
+// Files are uploaded and listed; one is read by the model and by the client, and deleted.
+async function files(url) {
+  const { files, messages } = client(url).beta;
+  const upload = async (text, name) =>
+    await files.upload({ file: await toFile(Buffer.from(text), name, { type: 'text/plain' }) });
+  const other = await upload('Twice.', 'other.txt');
+  const uploaded = await upload('Once.', 'tale.txt');
+  const listed = (await collect(files.list())).map(({ id }) => id);
+  const source = { type: 'file', file_id: uploaded.id };
+  const message = await messages.create(request([{ type: 'document', source }]));
+  const content = await (await files.download(uploaded.id)).text();
+  const deleted = await files.delete(uploaded.id);
+  return {
+    uploaded: [uploaded.filename, uploaded.size_bytes, uploaded.mime_type],
+    listed: listed.sort().join() === [uploaded.id, other.id].sort().join(),
+    said: textOf(message),
+    content,
+    deleted: deleted.id === uploaded.id,
+    left: (await collect(files.list())).map(({ filename }) => filename),
+  };
+}
+
 async function count(url) {
   const asked = { model: 'mock', system: 'Be brief.', tools: [tool], messages: [user('Hi')] };
   const { messages, beta } = client(url);
@@ -231,6 +300,7 @@ await play({
   cut: (url) => cut(url, ask),
   cutStreamed: (url) => cut(url, askStreaming),
   broken,
+  left,
   options,
   named,
   cached,
@@ -257,6 +327,10 @@ await play({
   thread,
   image,
   document,
+  searched,
+  connected,
+  models,
+  files,
   count,
   ids,
   refused,

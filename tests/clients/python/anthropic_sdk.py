@@ -108,6 +108,12 @@ def broken(url):
         return [*pieces, error.type, error.api_message]
 
 
+def left(url):
+    """The stream is closed after its first piece."""
+    with client(url).messages.stream(**SETTINGS, messages=[user("Hi")]) as stream:
+        return next(iter(stream.text_stream))
+
+
 def options(url):
     return text_of(
         ask(
@@ -287,6 +293,66 @@ def document(url, block):
     return text_of(ask(url, [{"type": "document", **block}, {"type": "text", "text": "What does it say?"}]))
 
 
+# ---- what the server runs and keeps ----------------------------------------------------------------------------------
+
+
+def searched(url):
+    """What the server found is sent back with the next question."""
+    tools = [{"type": "web_search_20250305", "name": "web_search", "max_uses": 2}]
+    question = user("What is the capital of Italy?")
+    messages = (ask(url, messages=[question], tools=tools), ask_streaming(url, messages=[question], tools=tools))
+    ask(url, messages=[question, messages[1].to_param(), user("Since when?")], tools=tools)
+    return [
+        {
+            "types": [block.type for block in message.content],
+            "query": message.content[0].input["query"],
+            "found": message.content[1].content[0].url,
+            "cited": [cited.url for cited in message.content[2].citations],
+            "searches": message.usage.server_tool_use.web_search_requests,
+        }
+        for message in messages
+    ]
+
+
+def connected(url, server):
+    """Tools of an MCP server that the gateway connects to."""
+    servers = [{"type": "url", "name": "bad", "url": server}]
+    tools = [{"type": "mcp_toolset", "mcp_server_name": "bad"}]
+    asked = {
+        **SETTINGS,
+        "messages": [user("Echo it")],
+        "mcp_servers": servers,
+        "tools": tools,
+        "betas": ["mcp-client-2025-11-20"],
+    }
+    used, result, said = client(url).beta.messages.create(**asked).content
+    return [used.server_name, used.name, used.input, result.content[0].text, said.text]
+
+
+def models(url):
+    made = client(url)
+    return [[model.id for model in made.models.list()], made.models.retrieve("mock").display_name]
+
+
+def files(url):
+    """Files are uploaded and listed; one is read by the model and by the client, and deleted."""
+    kept = client(url).beta.files
+    other = kept.upload(file=("other.txt", b"Twice.", "text/plain"))
+    uploaded = kept.upload(file=("tale.txt", b"Once.", "text/plain"))
+    listed = [file.id for file in kept.list()]
+    source = {"type": "file", "file_id": uploaded.id}
+    message = client(url).beta.messages.create(**SETTINGS, messages=[user([{"type": "document", "source": source}])])
+    content = kept.download(uploaded.id).read().decode()
+    return {
+        "uploaded": [uploaded.filename, uploaded.size_bytes, uploaded.mime_type],
+        "listed": sorted(listed) == sorted([uploaded.id, other.id]),
+        "said": text_of(message),
+        "content": content,
+        "deleted": kept.delete(uploaded.id).id == uploaded.id,
+        "left": [file.filename for file in kept.list()],
+    }
+
+
 # ---- tokens, ids and errors ------------------------------------------------------------------------------------------
 
 
@@ -338,6 +404,7 @@ play(
     events,
     helpers,
     broken,
+    left,
     options,
     named,
     cached,
@@ -358,6 +425,10 @@ play(
     thread,
     image,
     document,
+    searched,
+    connected,
+    models,
+    files,
     count,
     ids,
     refused,

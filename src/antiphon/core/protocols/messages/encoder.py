@@ -16,6 +16,7 @@ from antiphon.core.protocols.messages.answer import (
     signature_of,
     stop_reason,
 )
+from antiphon.core.protocols.messages.inputs import InputText
 from antiphon.core.protocols.messages.server_tools import ServerCall, item_to_call
 from antiphon.wire import events
 from antiphon.wire.events import DeltaEvent, Event
@@ -74,7 +75,7 @@ DELTAS: Mapping[type[Event], tuple[bytes, bytes]] = {
 
 
 class MessagesEncoder:
-    __slots__ = ("_head", "_index", "_template", "_thinking", "_thoughts")
+    __slots__ = ("_head", "_index", "_input", "_template", "_thinking", "_thoughts")
 
     end: ClassVar[tuple[bytes, ...]] = ()
 
@@ -82,6 +83,8 @@ class MessagesEncoder:
         self._thinking, self._thoughts = shows_thinking(request), shows_thoughts(request)
         # The block that is open, or the last one.
         self._index = -1
+        # Of the call that is open.
+        self._input: InputText | None = None
         # The template of the last delta, and its encoded beginning; empty: it is not shown.
         self._template: DeltaTemplate | None = None
         self._head = b""
@@ -90,12 +93,14 @@ class MessagesEncoder:
         if isinstance(event, PlainDelta):
             if event.template is not self._template:
                 self._template, self._head = event.template, self._delta_head(event.template.event)
-            return self._head + to_json(event.delta) + DELTA_END if self._head else b""
-        if isinstance(event, DeltaEvent):
+            head = self._head
+        elif isinstance(event, DeltaEvent):
             head = self._delta_head(event)
-            return head + to_json(event.delta) + DELTA_END if head else b""
-        write = WRITERS.get(type(event))
-        return write(self, event) if write is not None else b""
+        else:
+            write = WRITERS.get(type(event))
+            return write(self, event) if write is not None else b""
+        delta = event.delta if self._input is None else self._input.receive(event.delta)
+        return head + to_json(delta) + DELTA_END if head and delta else b""
 
     def heartbeat(self) -> bytes:
         return PING
@@ -148,6 +153,7 @@ class MessagesEncoder:
             case ReasoningItem() if self._thinking:
                 return self._start(ThinkingBlock("", ""))
             case FunctionCall(call_id=id, name=name):
+                self._input = InputText()
                 return self._start(ToolUseBlock(id, name, {}))
         return b""
 
@@ -155,8 +161,9 @@ class MessagesEncoder:
         match event.item:
             case ReasoningItem() as item if self._thinking:
                 return self._delta(SignatureDelta(signature_of(item))) + self._stop()
-            case FunctionCall():
-                return self._stop()
+            case FunctionCall(arguments=arguments) if self._input is not None:
+                end, self._input = self._input.close(arguments), None
+                return (self._delta(InputJsonDelta(end)) if end else b"") + self._stop()
         call = item_to_call(event.item)
         return b"" if call is None else self._server_call(call)
 
