@@ -29,7 +29,7 @@ PUNCTUATION = frozenset('"{}[]:,')
 class InputText:
     """`receive()` returns what of the next piece can be sent; `close()`, what makes an object of all that was sent."""
 
-    __slots__ = ("_expects", "_held", "_is_broken", "_open", "_sent", "_string")
+    __slots__ = ("_expects", "_waiting", "_is_broken", "_open", "_sent", "_string")
 
     def __init__(self) -> None:
         self._expects = START
@@ -38,7 +38,7 @@ class InputText:
         # Inside a string: what may come after it.
         self._string: str | None = None
         # What has to wait for its end: half an escape sequence, or a word.
-        self._held = ""
+        self._waiting = ""
         # How many characters were sent.
         self._sent = 0
         self._is_broken = False
@@ -46,9 +46,9 @@ class InputText:
     def receive(self, piece: str) -> str:
         if self._is_broken:
             return ""
-        text = self._held + piece
+        text = self._waiting + piece
         end = self._read(text)
-        self._held = text[end:]
+        self._waiting = text[end:]
         self._sent += end
         return text[:end]
 
