@@ -41,8 +41,8 @@ def _has_foreign_message(messages: Any) -> bool:
 def _is_foreign(message: dict[str, Any]) -> bool:
     known = PARTS.get(role) if isinstance(role := message.get("role"), str) else None
     if known is None:
-        # A role that is missing is an error, and no reason to pass it on.
-        return role is not None
+        # What is no role is an error, and no reason to pass it on.
+        return isinstance(role, str)
     if message.get("audio") or message.get("function_call"):
         return True
     content = message.get("content")
