@@ -81,7 +81,7 @@ def _join_calls(calls: list[dict[str, Any]], pieces: list[dict[str, Any]]) -> No
             continue
         call = calls[piece["index"]]
         kind, member = ("custom", "input") if "custom" in piece else ("function", "arguments")
-        call[kind][member] += piece[kind][member]
+        call[kind][member] = call[kind].get(member, "") + piece[kind][member]
 
 
 def finish_of(chunks: Iterable[dict[str, Any]]) -> list[str]:
