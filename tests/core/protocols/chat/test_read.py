@@ -206,7 +206,7 @@ def test_a_message_becomes_items(row: str) -> None:
 def test_a_result_belongs_to_its_call() -> None:
     calls = [CALL, {"id": "call_2", "type": "custom", "custom": {"name": "run", "input": "ls"}}]
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-    results = [
+    results: list[dict[str, Any]] = [
         {"role": "tool", "tool_call_id": "call_1", "content": "Sunny", "name": "get_weather"},
         {"role": "tool", "tool_call_id": "call_2", "content": [{"type": "text", "text": "a"}, image]},
         {"role": "tool", "tool_call_id": "call_2", "content": None},

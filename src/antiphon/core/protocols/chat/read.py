@@ -3,15 +3,12 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-import msgspec
-
 from antiphon.core.protocols.chat.messages import ItemReader
 from antiphon.core.protocols.chat.ways import PASSED, choose_way
 from antiphon.core.protocols.client_protocol import ReadRequest
-from antiphon.core.protocols.responses.field_errors import unreadable_to_error
 from antiphon.core.protocols.responses.fields import LOGPROBS, RequestLimits, check_nesting, check_request
-from antiphon.core.protocols.responses.read import convert
-from antiphon.errors import UNREADABLE, InvalidRequest
+from antiphon.core.protocols.responses.read import convert, decode_json
+from antiphon.errors import InvalidRequest
 from antiphon.wire.chat_completions import (
     AllowedChoice,
     ChatStreamOptions,
@@ -36,10 +33,7 @@ NOT_PADDED = "field stream_options.include_obfuscation has no effect here"
 
 
 def body_to_request(body: bytes, limits: RequestLimits, passed_models: Collection[str] = ()) -> ReadRequest:
-    try:
-        value = msgspec.json.decode(body)
-    except UNREADABLE as broken:
-        raise unreadable_to_error(str(broken), body) from None
+    value = decode_json(body)
     way = choose_way(value, passed_models)
     notices = [] if way.notice is None else [way.notice]
     if way.passes:

@@ -163,11 +163,16 @@ def body_to_struct(body: bytes, kind: type[T], limits: RequestLimits = DEFAULT_L
     return convert(_object(body, limits), kind, "")
 
 
-def _object(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> dict[str, Any]:
+def decode_json(body: bytes) -> Any:
+    """Whatever JSON it is."""
     try:
-        value = msgspec.json.decode(body)
+        return msgspec.json.decode(body)
     except UNREADABLE as broken:
         raise unreadable_to_error(str(broken), body) from None
+
+
+def _object(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> dict[str, Any]:
+    value = decode_json(body)
     if not isinstance(value, dict):
         raise InvalidRequest("The body must be a JSON object.", code="invalid_json")
     check_nesting(value, limits)
