@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import openai
+import pydantic
 import pytest
 from support.chat import CALL, CITY, USER, WEATHER, chunks_of, deltas_of, finish_of, joined
 from support.engine import OWN_FIELDS, MockEngine, Refusal, Writer, answer, call, chunk, text
@@ -240,6 +242,26 @@ async def test_a_deployment_is_the_model_of_a_request_that_names_none(engine: Mo
     ):
         assert joined(chunks_of(await answered.read()))["content"] == "Hello world"
     assert engine.last["model"] == "second"
+
+
+class Place(pydantic.BaseModel):
+    city: str
+
+
+async def test_the_sdk_reads_all_of_it(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    messages: Any = [{"role": "user", "content": "Where?"}]
+    tools: Any = [openai.pydantic_function_tool(Place, name="get_weather")]
+    engine.will(text(WRITTEN), text(PARIS), Refusal(400, {"error": {"message": "No."}}))
+    async with openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="any", max_retries=0) as sdk:
+        chat = sdk.chat.completions
+        async with chat.stream(model="mock", messages=messages, tools=tools) as stream:
+            completion = await stream.get_final_completion()
+        (made,) = completion.choices[0].message.tool_calls or []
+        assert (made.function.name, made.function.parsed_arguments) == ("get_weather", Place(city="Paris"))
+        parsed = await chat.parse(model="mock", messages=messages, response_format=Place)
+        assert parsed.choices[0].message.parsed == Place(city="Paris")
+        with pytest.raises(openai.BadRequestError, match=r"No\."):
+            await chat.create(model="mock", messages=messages, tools=tools)
 
 
 # ---- no more than what is asked for ----------------------------------------------------------------------------------
