@@ -272,9 +272,11 @@ def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Env
 
 
 def make_protocols(settings: Settings, more: Sequence[ClientProtocol]) -> list[ClientProtocol]:
-    """Chat Completions is none of them if all of its requests are passed through: there is a route for that."""
+    """Chat Completions is none of them if all of its requests are passed through, for which there is a route, or if another
+    protocol has its path."""
     others = [each for each in PROTOCOLS if each is not CHAT]
-    return [*others, *([ChatProtocol(settings.chat_pass_models)] if settings.chat == "reliable" else ()), *more]
+    is_read = settings.chat == "reliable" and not any(CHAT.path in each.paths for each in more)
+    return [*others, *([ChatProtocol(settings.chat_pass_models)] if is_read else ()), *more]
 
 
 # ---- around the requests ---------------------------------------------------------------------------------------------

@@ -15,8 +15,12 @@ from support.chat import CALL, CITY, USER, WEATHER, chunks_of, deltas_of, finish
 from support.engine import OWN_FIELDS, MockEngine, Refusal, Writer, answer, call, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway, standing_before, started
 
+from antiphon.app.parts import make_protocols
 from antiphon.core.protocols.chat.messages import NAMES
+from antiphon.core.protocols.chat.protocol import ChatProtocol
 from antiphon.engines.embedded.process import EngineProcess, ModelOptions
+from antiphon.server.paths import ProtocolPaths
+from antiphon.settings.settings import Settings
 
 pytestmark = [pytest.mark.usefixtures("both_transports"), pytest.mark.timeout(60)]
 
@@ -336,6 +340,16 @@ async def test_the_settings_pass_all_on(engine: MockEngine, settings: dict[str, 
         assert await answered.read() == text(WRITTEN)
         assert "antiphon-notice" not in answered.headers
     assert engine.last == body
+
+
+def test_a_program_may_have_its_own_protocol_there() -> None:
+    class Own(ChatProtocol):
+        name = "own"
+
+    own = Own()
+    assert make_protocols(Settings(), [own])[-1] is own
+    assert [type(each) for each in make_protocols(Settings(), [])].count(ChatProtocol) == 1
+    ProtocolPaths(make_protocols(Settings(), [own]))
 
 
 async def test_another_model_is_not_passed_on(engine: MockEngine) -> None:
