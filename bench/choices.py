@@ -66,6 +66,14 @@ async def measure(kind: Kind, subject: Subject, engine: str, gateway: str, count
     return Row(subject.model, kind, count, raw.count(None), through.count(None), failures)
 
 
+async def measure_chat(kind: Kind, subject: Subject, url: str, count: int) -> list[str]:
+    """What goes wrong with chat requests that are sent to this address, which all have room for a whole call."""
+    asked = [(case, {**case.chat, "max_tokens": subject.tokens}) for case in varied(kind, subject, count)]
+    async with aiohttp.ClientSession(timeout=LIMIT, connector=aiohttp.TCPConnector(force_close=True)) as session:
+        faults = await _all(session, url + "/v1/chat/completions", asked, _chat_fault)
+    return [f"{kind} {at}: {fault}" for at, fault in enumerate(faults) if fault is not None]
+
+
 async def _all(session: aiohttp.ClientSession, url: str, asked: list[tuple[Case, Body]], judge: Judge) -> list[str | None]:
     """One after another: on a machine with few cores, engines take turns worse than requests do."""
     faults = []

@@ -34,6 +34,7 @@ core/protocols/responses
 core/protocols/client_protocol.py
 core/protocols/responses/protocol.py
 core/protocols/messages
+core/protocols/chat
 core/protocols
 core/knowledge
 core/checks

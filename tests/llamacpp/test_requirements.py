@@ -3,7 +3,7 @@
 import pytest
 from support.gateway import running_gateway
 
-from bench.choices import BYTE_BY_BYTE, measure
+from bench.choices import BYTE_BY_BYTE, measure, measure_chat
 from bench.varied import KINDS, Kind, Subject
 
 REQUESTS = 50
@@ -17,6 +17,12 @@ async def test_random_weights_meet_every_requirement(tiny: str, kind: Kind) -> N
     assert row.through == REQUESTS
     # llama.cpp itself enforces schemas, but not tool choices.
     assert row.directly == (REQUESTS if kind == "json_schema" else 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_clients_of_chat_completions_get_the_same(tiny: str, kind: Kind) -> None:
+    async with running_gateway(tiny) as gateway:
+        assert await measure_chat(kind, Subject("tiny", BYTE_BY_BYTE), gateway.url, REQUESTS) == []
 
 
 # A real model takes seconds for each of them.

@@ -19,6 +19,7 @@ from support.engine import MockEngine, text
 from support.kernels import ScriptedKernels
 from support.loop_probe import ATTEMPTS, BUDGET, MeasuredGateway, measured_gateway
 
+from antiphon.core.protocols.chat import read as chat_read
 from antiphon.core.protocols.responses import read
 from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.server import bodies as bodies_module
@@ -387,9 +388,9 @@ async def test_large_bodies_are_read_in_a_thread_and_small_ones_are_not(
 ) -> None:
     loop = served.gateway.thread.name.partition("_")[0]
     for size, thread in ((1_000, loop), (LARGE_BODY, "large-request")):
-        reads = [Watched(read._object), Watched(bodies_module._decode)]
-        monkeypatch.setattr(read, "_object", reads[0])
-        monkeypatch.setattr(bodies_module, "_decode", reads[1])
+        reading = Watched(read.decode_json)
+        for module in (read, chat_read, bodies_module):
+            monkeypatch.setattr(module, "decode_json", reading)
         await served.post(served.path(route), b'{"model": "mock"}'.ljust(size))
-        assert reads[0].threads | reads[1].threads == {thread}
+        assert reading.threads == {thread}
         monkeypatch.undo()

@@ -19,13 +19,13 @@ from antiphon.app.parts import (
     make_inspection,
     make_parts,
     make_pool,
+    make_protocols,
     make_resources,
     make_storage,
     make_tools,
 )
 from antiphon.app.parts import Extensions as Extensions
 from antiphon.app.parts import WorkerPart as WorkerPart
-from antiphon.core.protocols.table import PROTOCOLS
 from antiphon.server.every_request import add_headers, served
 from antiphon.server.nearest_route import NearestRoute
 from antiphon.server.parts import APP, Routing
@@ -63,7 +63,7 @@ def make_app(
     observers = [*extensions.observers, *observability.observers(pool)]
     gateway = make_gateway(given, pool, equipment, observers, inspection.inspector.recordings)
     gateway.attached = tools.mcp.attached
-    protocols = ProtocolPaths((*PROTOCOLS, *extensions.protocols))
+    protocols = ProtocolPaths(make_protocols(settings, extensions.protocols))
     routes = route_table(protocols.others)
     routing = Routing(protocols, NearestRoute(routes.api, routes.others))
     resources, options = make_resources(storage, gateway), connection_options(settings, extensions.intervals, protocols)

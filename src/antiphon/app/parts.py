@@ -32,7 +32,9 @@ from antiphon.core.events.lifecycle import PADDED_TO, REASONING_EVENTS
 from antiphon.core.exchange.environment import Environment
 from antiphon.core.knowledge.knowledge import Model
 from antiphon.core.knowledge.model_names import ModelNames
+from antiphon.core.protocols.chat.protocol import CHAT, ChatProtocol
 from antiphon.core.protocols.client_protocol import ClientProtocol
+from antiphon.core.protocols.table import PROTOCOLS
 from antiphon.core.toolbox.mcp_servers import MCP as MCP_TOOL
 from antiphon.engines.discovery import Discovery, is_name
 from antiphon.engines.health import HealthChecks
@@ -268,6 +270,14 @@ def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Env
         most_rounds=settings.tool_rounds,
         limits=request_limits(settings),
     )
+
+
+def make_protocols(settings: Settings, more: Sequence[ClientProtocol]) -> list[ClientProtocol]:
+    """Chat Completions is none of them if all of its requests are passed through, for which there is a route, or if another
+    protocol has its path."""
+    others = [each for each in PROTOCOLS if each is not CHAT]
+    is_read = settings.chat == "reliable" and not any(CHAT.path in each.paths for each in more)
+    return [*others, *([ChatProtocol(settings.chat_pass_models)] if is_read else ()), *more]
 
 
 # ---- around the requests ---------------------------------------------------------------------------------------------

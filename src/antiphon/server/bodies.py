@@ -6,16 +6,15 @@ whatever the route: to decode it takes long, and the event loop is everybody's.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from antiphon.core.protocols.responses.field_errors import unreadable_to_error
 from antiphon.core.protocols.responses.fields import RequestLimits
-from antiphon.core.protocols.responses.read import read_struct, unknown_notices
-from antiphon.errors import UNREADABLE, BodyTooLarge, counted
+from antiphon.core.protocols.responses.read import decode_json, read_struct, unknown_notices
+from antiphon.errors import BodyTooLarge, counted
 from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.server.answers import notice_header
 from antiphon.server.parts import APP
@@ -101,18 +100,11 @@ def _too_large(most: int) -> BodyTooLarge:
 
 
 def model_of(body: bytes) -> str | None:
-    value = _decode(body)
+    value = decode_json(body)
     model = value.get("model") if isinstance(value, dict) else None
     return model if isinstance(model, str) else None
 
 
 def with_model(body: bytes, model: str) -> bytes:
-    value = _decode(body)
+    value = decode_json(body)
     return msgspec.json.encode(value | {"model": model}) if isinstance(value, dict) else body
-
-
-def _decode(body: bytes) -> Any:
-    try:
-        return msgspec.json.decode(body)
-    except UNREADABLE as broken:
-        raise unreadable_to_error(str(broken), body) from None

@@ -76,6 +76,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     # When reasoning is sent as a summary instead of raw text: "asked" if the request has `reasoning.summary`, "always" for
     # clients that show nothing but summaries and do not ask for them.
     reasoning_summary: Literal["asked", "always"] = "asked"
+    # What clients of /v1/chat/completions get. "reliable": a request with tools, a tool_choice, a response_format or calls in
+    # its messages is answered like one of the Responses API: calls that the model writes as text are calls, choices are
+    # enforced, and schemas kept, or the answer is an error. All others are passed to the engine as they come. "pass": so are
+    # these.
+    chat: Literal["reliable", "pass"] = "reliable"
+    # Models, by the names that clients use, whose chat requests are all passed to the engine as they come.
+    chat_pass_models: tuple[str, ...] = ()
     # How bytes go to and from the sockets: "fast" uses internals of aiohttp, "plain" its public API only. "auto": fast, if the
     # installed aiohttp has those internals.
     transport: TransportName = "auto"
@@ -179,8 +186,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     data_dir: str | None = None
     # Where responses and conversations are stored: sqlite:PATH, postgresql://… or memory:. None: responses.db in data_dir.
     store: str | None = None
-    # Whether answers of other protocols than the Responses API are stored, too: Anthropic's messages. They can be fetched and
-    # continued as responses.
+    # Whether answers of other protocols than the Responses API are stored, too: Anthropic's messages, and chat completions that
+    # are not passed through. They can be fetched and continued as responses.
     store_messages: bool = False
     # Days after which stored responses and conversations are deleted.
     retention_days: Annotated[float, Meta(gt=0)] = 30.0

@@ -81,6 +81,8 @@ class ChatRequest(Struct, kw_only=True):
     dry_sequence_breakers: list[str] | UnsetType = UNSET
     stream: bool = True
     stream_options: StreamOptions | UnsetType = UNSET
+    # Fields that a client sent for the engine. They are sent beside the others, not in a member of their own.
+    extras: dict[str, Any] | UnsetType = UNSET
 
 
 # ---- the chunks ------------------------------------------------------------------------------------------------------

@@ -107,6 +107,8 @@ class CreateResponse(Struct):
     image: dict[str, Any] | None = None
     # False: the input is accepted, to be continued later, and no answer is made.
     generate: bool | None = None
+    # Fields that an engine gets as they are, by their names. Only readers of other protocols set it: it is no field of the API.
+    engine_fields: dict[str, Any] | None = None
 
 
 # ---- output items ----------------------------------------------------------------------------------------------------

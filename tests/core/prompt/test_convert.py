@@ -14,7 +14,7 @@ from antiphon.core.knowledge.dialects import LLAMACPP, LMDEPLOY, OLLAMA, PLAIN, 
 from antiphon.core.prompt.chat_request import UNSEEN_IMAGES
 from antiphon.core.prompt.convert import ChatInputs, request_to_chat
 from antiphon.core.protocols.responses.fields import FIELDS, request_to_items
-from antiphon.core.protocols.responses.read import body_to_request
+from antiphon.core.protocols.responses.read import INTERNAL, body_to_request
 from antiphon.wire.responses import CreateResponse
 
 F = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
@@ -260,7 +260,7 @@ def test_what_cannot_be_done_or_is_malformed_is_rejected_by_name(fields: dict[st
 
 
 def test_every_field_has_its_policy() -> None:
-    assert FIELDS.keys() == set(CreateResponse.__struct_fields__)
+    assert FIELDS.keys() == set(CreateResponse.__struct_fields__) - INTERNAL
 
 
 def test_the_response_echoes_what_was_asked_for_and_defaults_what_was_not() -> None:

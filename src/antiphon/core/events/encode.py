@@ -60,6 +60,10 @@ def to_frame(name: str, data: bytes) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
 
 
+# What is around the data of an event that has no name.
+FRAME_HEAD, FRAME_TAIL = b"data: ", b"\n\n"
+
+
 class MessageEncoder:
     """Encodes for a WebSocket, where a message has its own beginning and end."""
 

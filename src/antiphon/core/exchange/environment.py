@@ -90,6 +90,8 @@ class Environment:
     check_grammars: bool = True
     # Which models get help.
     help: HelpSetting = "auto"
+    # The sampling of a model counts where the request does not say.
+    own_sampling: bool = True
     reasoning_events: ReasoningEvents = REASONING_TEXT
     # Reasoning is sent as a summary whether the request asks for one or not.
     always_summary: bool = False
@@ -121,6 +123,10 @@ class Environment:
         if "tools" in members:
             made.__post_init__()
         return made
+
+    def plain(self) -> "Environment":
+        """For requests that get what they ask for, and nothing else. Nothing is sealed: their clients cannot send it back."""
+        return self.changed(help="off", own_sampling=False, always_summary=False, sealer=NO_SEALER)
 
     def with_tool(self, kind: str, tool: GatewayTool) -> "Environment":
         """With this tool as the one of its kind. Made once for the same tool, because this too is done for every request."""

@@ -15,6 +15,7 @@ from antiphon.core.hosted.mcp.approvals import check_servers, items_to_approvals
 from antiphon.core.hosted.mcp.tools import ToolLists
 from antiphon.core.items.enforcement import Rejection
 from antiphon.core.knowledge.dialect import Dialect
+from antiphon.core.knowledge.help import ENGINE_DEFAULT
 from antiphon.core.knowledge.knowledge import UNTIL_PROBED, EngineKnowledge
 from antiphon.core.prompt.conversation import Conversation
 from antiphon.core.prompt.convert import NO_PROGRESS, ChatInputs, Conversion, ToolInputs, request_to_chat
@@ -199,7 +200,7 @@ class Question:
             work.flaw_of,
             Documents(work.outcome_of),
             help,
-            sampling,
+            sampling if environment.own_sampling else ENGINE_DEFAULT,
             self._tools,
             self._progress,
         )

@@ -1,5 +1,6 @@
 """The chat request itself: its messages, and every field that the request, the tools and the dialect ask for."""
 
+from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -71,6 +72,8 @@ def make_chat(
         _add_free_extra(chat, sampling)
     if request.reasoning is not None:
         _note_lost_effort(request.reasoning, chat, dialect, notices)
+    if request.engine_fields:
+        _join_template_arguments(chat, request.engine_fields)
     return MadeChat(chat, logprobs, notices)
 
 
@@ -95,11 +98,34 @@ def _chat(
         chat.tools = offer.shown
         chat.tool_choice = offer.choice
         chat.parallel_tool_calls = requirements.parallel
+    if request.engine_fields:
+        _add_engine_fields(chat, request.engine_fields)
     if dialect.cache_key_member is not None and request.prompt_cache_key:
         setattr(chat, dialect.cache_key_member, request.prompt_cache_key)
     if request.max_output_tokens is not None:
         setattr(chat, dialect.max_tokens_member, request.max_output_tokens)
     return chat
+
+
+# The fields of a chat request that a client may set beside those of the hub format. What the dialect needs replaces them.
+ENGINES_OWN = frozenset({*ChatRequest.__struct_fields__} - {"extras"})
+TEMPLATE_ARGUMENTS = "chat_template_kwargs"
+
+
+def _add_engine_fields(chat: ChatRequest, fields: Mapping[str, Any]) -> None:
+    extras = {name: value for name, value in fields.items() if name not in ENGINES_OWN}
+    for name in fields.keys() - extras.keys():
+        if getattr(chat, name) is UNSET:
+            setattr(chat, name, fields[name])
+    if extras:
+        chat.extras = extras
+
+
+def _join_template_arguments(chat: ChatRequest, fields: Mapping[str, Any]) -> None:
+    """Those of the client, beside what the gateway has set since."""
+    given, made = fields.get(TEMPLATE_ARGUMENTS), chat.chat_template_kwargs
+    if isinstance(given, dict) and isinstance(made, dict):
+        chat.chat_template_kwargs = {**given, **made}
 
 
 def _own_words(text: TextOptions, offer: Offer, dialect: Dialect) -> list[str]:

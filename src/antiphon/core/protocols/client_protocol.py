@@ -28,6 +28,8 @@ class ReadRequest(NamedTuple):
     unknown: Sequence[str] = ()
     # What else was changed or left out, a line each.
     notices: Sequence[str] = ()
+    # It goes to the engine as it came, and so comes the answer. Of `request`, nothing but the model counts then.
+    passes: bool = False
 
 
 class ErrorAnswer(NamedTuple):
@@ -64,6 +66,9 @@ class ClientProtocol(ABC):
     channel: ClassVar[Channel] = "http"
     # Its bodies are requests of the Responses API: they are recorded and queued as they were sent.
     is_responses: ClassVar[bool] = False
+    # Its requests get what they ask for, and nothing else: no help for small models, no sampling of the model's own, no tools
+    # that the operator adds, thoughts as they are.
+    is_plain: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

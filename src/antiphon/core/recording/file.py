@@ -53,6 +53,7 @@ class RecordedSettings(Struct, frozen=True):
     always_summary: bool = False
     most_rounds: int = 10
     seals: bool = True
+    own_sampling: bool = True
 
 
 class RecordingFile(Struct, frozen=True):
@@ -143,6 +144,7 @@ def _to_settings(environment: Environment | None, *, seals: bool) -> dict[str, A
         environment.always_summary,
         environment.most_rounds,
         seals,
+        environment.own_sampling,
     )
     return {**structs.asdict(settings), **_to_members(environment.tools)}
 
@@ -175,6 +177,7 @@ def _to_environment(settings: RecordedSettings, tools: Mapping[str, GatewayTool]
         now=lambda: 0.0,
         check_grammars=settings.check_grammars,
         help=settings.help,
+        own_sampling=settings.own_sampling,
         reasoning_events=REASONING_EVENTS[settings.reasoning_events],
         always_summary=settings.always_summary,
         most_rounds=settings.most_rounds,

@@ -7,9 +7,10 @@ template. A read that matches it is decoded by taking the text out, with exactly
 import json
 import sys
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from antiphon.core.events.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
 from antiphon.core.events.lifecycle import Numbering
@@ -31,7 +32,13 @@ _to_json = msgspec.json.Encoder().encode
 
 def chat_to_bytes(chat: ChatRequest) -> bytes:
     """The body of POST /v1/chat/completions."""
-    return _to_json(chat)
+    return _to_json(chat if chat.extras is UNSET else chat_to_members(chat))
+
+
+def chat_to_members(chat: ChatRequest) -> dict[str, Any]:
+    """The same, as JSON has it."""
+    members: dict[str, Any] = msgspec.to_builtins(chat)
+    return {**members.pop("extras", {}), **members}
 
 
 class ChunkTemplate(NamedTuple):

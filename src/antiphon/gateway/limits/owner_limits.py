@@ -142,9 +142,9 @@ class Admission:
         self.owners.rename(names)
 
     @asynccontextmanager
-    async def entered(self, owner: str) -> AsyncIterator[EngineSeat]:
-        """Counts a request, and gives it a place while it is answered."""
-        if (counting := self.owners.count(owner)) is not None:
+    async def entered(self, owner: str, *, is_counted: bool = False) -> AsyncIterator[EngineSeat]:
+        """Counts a request, unless it was counted before, and gives it a place while it is answered."""
+        if not is_counted and (counting := self.owners.count(owner)) is not None:
             await counting
         entering = self.owners.enter(owner)
         place = entering if isinstance(entering, Place) else await entering

@@ -56,6 +56,9 @@ class ReceivedRequest(NamedTuple):
     arrival: Arrival
     # Its body says the same, as a request of the Responses API.
     is_as_sent: bool = True
+    # As its protocol has them.
+    is_plain: bool = False
+    passes: bool = False
 
     @property
     def has_large_body(self) -> bool:
@@ -151,6 +154,10 @@ class Gateway:
     def environment_of(self, owner: str) -> Environment:
         return self._environments.make(self.environment, owner)
 
+    def _environment_for(self, read: ReceivedRequest, owner: str) -> Environment:
+        common = self.environment_of(owner)
+        return common.plain() if read.is_plain else common
+
     # ---- from a request to a run -------------------------------------------------------------------------------------
 
     async def receive(
@@ -209,16 +216,16 @@ class Gateway:
     async def read(self, arrival: Arrival, protocol: ClientProtocol = RESPONSES, model: str | None = None) -> ReceivedRequest:
         body, limits = arrival.body, self.environment.limits
         if len(body) < LARGE_BODY:
-            request, unknown, changes = protocol.read(body, arrival.headers, limits)
+            request, unknown, changes, passes = protocol.read(body, arrival.headers, limits)
         else:
             reading = partial(protocol.read, body, arrival.headers, limits)
-            request, unknown, changes = await self.aside(reading, arrival.owner, large=True)
+            request, unknown, changes, passes = await self.aside(reading, arrival.owner, large=True)
         is_as_sent = protocol.is_responses
         if not is_as_sent:
             request.background, request.store = None, self._stores_messages
-        if model is not None and request.model is None:
+        if model is not None and request.model is None and not passes:
             request.model, is_as_sent = model, False
-        return ReceivedRequest(request, unknown, changes, arrival, is_as_sent)
+        return ReceivedRequest(request, unknown, changes, arrival, is_as_sent, protocol.is_plain, passes)
 
     async def aside(self, work: Callable[[], T], owner: str, *, large: bool, patient: bool = False) -> T:
         """Work on a request. Owners get places for large ones in turn: they need no place among an owner's responses for it."""
@@ -290,13 +297,13 @@ class Gateway:
             Exchange if recording is None else recording.make_exchange,
             _answered_by(chosen.model, request),
             [engine.knowledge for engine in chosen.engines],
-            self._environments.make(self.environment, owner),
+            self._environment_for(read, owner),
             history=history,
             compact=compact,
             response_id=recorder.response_id,
             created_at=recorder.created_at,
             notices=[*(read.notices if read.unknown or read.changes else ()), *chosen.notices, *recorder.notices],
-            attached=() if compact else self.attached(owner, (named, chosen.model)),
+            attached=() if compact or read.is_plain else self.attached(owner, (named, chosen.model)),
             containers=containers,
             files=container_files(tools, containers, owner) if containers else {},
             in_words=form.in_words,
@@ -311,7 +318,8 @@ class Gateway:
 
     def _make_recording(self, read: ReceivedRequest, *, is_as_sent: bool) -> Recording:
         now = asyncio.get_running_loop().time
-        return Recording(read.arrival.body, now, is_as_sent=is_as_sent, environment=self.environment)
+        environment = self.environment.plain() if read.is_plain else self.environment
+        return Recording(read.arrival.body, now, is_as_sent=is_as_sent, environment=environment)
 
     async def _enqueue(self, read: ReceivedRequest, recorder: ResponseRecorder) -> Enqueued:
         """Checks all that can be checked now. The history is read again when the response runs."""

@@ -15,6 +15,7 @@ from antiphon.core.recording.explanations import explain_error, explain_notice
 from antiphon.core.recording.prompt_changes import Asked, PromptChange, closest, compare
 from antiphon.core.recording.recording import Recording
 from antiphon.core.recording.rerun import TOOLS, Moment, Rerun, ToolRun, run_again
+from antiphon.core.stream.chat_stream import chat_to_members
 from antiphon.errors import ApiError, counted, shortened
 from antiphon.server.inspector.recordings import RecordedRequest, to_outcome
 from antiphon.server.inspector.redaction import HIDDEN, redacted, without_seals
@@ -111,7 +112,7 @@ def _asks(opened: Opened, rerun: Rerun) -> list[Json]:
             "engine": ask.engine,
             "dialect": ask.dialect,
             "at": _since(times.get(at), opened.arrived),
-            "chat": msgspec.to_builtins(ask.chat),
+            "chat": chat_to_members(ask.chat),
             "refused": _short_error(refusals.get(at)),
             "bytes": sizes[at],
             "purpose": ask.purpose,

@@ -5,7 +5,7 @@ Headers are not passed on, in either direction, but for those that are listed he
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import aiohttp
@@ -16,6 +16,7 @@ from antiphon.engines.upstream import Engine
 from antiphon.errors import seconds_to_header
 from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.limits.threads import LARGE_BODY
+from antiphon.gateway.runs.gateway import ReceivedRequest
 from antiphon.server.answers import notice_header
 from antiphon.server.bodies import Bodies, in_turn, model_of, with_model
 from antiphon.server.parts import APP
@@ -49,13 +50,23 @@ async def passed_through(request: web.Request, bodies: Bodies) -> web.StreamResp
     """Only the model is changed, if another one answers."""
     body = await bodies.read(request)
     async with request.app[APP].gateway.admission.entered(request[OWNER]) as seat:
-        return await _pass_through(request, body, seat)
+        named = await in_turn(request, partial(model_of, body), large=len(body) >= LARGE_BODY)
+        return await _pass_through(request, body, named, seat)
 
 
-async def _pass_through(request: web.Request, body: bytes, seat: EngineSeat) -> web.StreamResponse:
+async def pass_received(request: web.Request, received: ReceivedRequest) -> web.StreamResponse:
+    """The same for a request that its protocol has read."""
+    body, named = received.arrival.body, received.request.model
+    async with request.app[APP].gateway.admission.entered(request[OWNER], is_counted=True) as seat:
+        return await _pass_through(request, body, named, seat, received.notices)
+
+
+async def _pass_through(
+    request: web.Request, body: bytes, named: str | None, seat: EngineSeat, notices: Sequence[str] = ()
+) -> web.StreamResponse:
+    """`named`: the model that the body names."""
     gateway, began = request.app[APP].gateway, asyncio.get_running_loop().time()
     large = len(body) >= LARGE_BODY
-    named = await in_turn(request, partial(model_of, body), large=large)
     asked = named if named is not None else request.match_info.get("deployment")
     chosen = await gateway.pool.choose(asked, None)
     model = chosen.model if chosen.model is not None else asked
@@ -63,7 +74,7 @@ async def _pass_through(request: web.Request, body: bytes, seat: EngineSeat) -> 
         body = await in_turn(request, partial(with_model, body, model), large=large)
     engine = chosen.engines[0]
     request[STATE].logged |= {"engine": engine.root, "model": chosen.model or engine.knowledge.default_model}
-    response = web.StreamResponse(headers=notice_header(chosen.notices))
+    response = web.StreamResponse(headers=notice_header([*notices, *chosen.notices]))
     async with request.app[APP].open.answers.opened(), gateway.in_time(began):
         await seat.take(engine)
         await _pass_on(await engine.post(canonical_path(request), body), engine, request, response)

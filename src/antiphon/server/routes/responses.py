@@ -27,6 +27,7 @@ from antiphon.server.bodies import Bodies
 from antiphon.server.parts import APP
 from antiphon.server.request_state import OWNER, STATE, add_to_log, is_from_sibling
 from antiphon.server.routes.containers import relayed_response
+from antiphon.server.routes.passed_through import pass_received
 from antiphon.server.routes.views import ALL_AS_STORED, View
 from antiphon.store.records import Record
 from antiphon.wire.messages import TokensCounted
@@ -47,6 +48,8 @@ async def create(request: web.Request, bodies: Bodies, protocol: ClientProtocol 
         model=request.match_info.get("deployment"),
         is_counted=several and is_from_sibling(request),
     )
+    if received.passes:
+        return await pass_received(request, received)
     if several and (elsewhere := await relayed_response(request, received.request, body)) is not None:
         return elsewhere
     run = await gateway.begin_or_enqueue(received)

@@ -29,7 +29,7 @@ PUNCTUATION = frozenset('"{}[]:,')
 class InputText:
     """`receive()` returns what of the next piece can be sent; `close()`, what makes an object of all that was sent."""
 
-    __slots__ = ("_expects", "_waiting", "_is_broken", "_open", "_sent", "_string")
+    __slots__ = ("_expects", "_is_broken", "_open", "_sent", "_string", "_waiting")
 
     def __init__(self) -> None:
         self._expects = START

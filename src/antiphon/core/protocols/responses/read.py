@@ -80,6 +80,8 @@ def _forms(kind: type[Struct]) -> dict[str, Form]:
 T = TypeVar("T")
 S = TypeVar("S", bound=Struct)
 
+# The members of `CreateResponse` that no body can set.
+INTERNAL = frozenset({"engine_fields"})
 # How many fields that are not part of the API are named.
 MOST_NAMED = 100
 # The fields of a request that are objects, and whose members are checked.
@@ -109,7 +111,8 @@ def body_to_request(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> tupl
     """The request, and the names of the fields that are not part of the API."""
     value = _object(body, limits)
     refuse_chat_fields(value)
-    request = convert(value, CreateResponse, "")
+    ours = value.keys() & INTERNAL
+    request = convert({name: value[name] for name in value if name not in ours} if ours else value, CreateResponse, "")
     check_request(request, limits)
     if (request.prompt_cache_options or {}).get("prewarm") is True:
         # The client wants no answer.
@@ -119,7 +122,7 @@ def body_to_request(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> tupl
 
 @cache
 def _names(kind: type[Struct]) -> frozenset[str]:
-    return frozenset(kind.__struct_fields__)
+    return frozenset(kind.__struct_fields__) - INTERNAL
 
 
 def _unknown(value: dict[str, Any], kind: type[Struct], path: str = "") -> Iterator[str]:
@@ -160,11 +163,16 @@ def body_to_struct(body: bytes, kind: type[T], limits: RequestLimits = DEFAULT_L
     return convert(_object(body, limits), kind, "")
 
 
-def _object(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> dict[str, Any]:
+def decode_json(body: bytes) -> Any:
+    """Whatever JSON it is."""
     try:
-        value = msgspec.json.decode(body)
+        return msgspec.json.decode(body)
     except UNREADABLE as broken:
         raise unreadable_to_error(str(broken), body) from None
+
+
+def _object(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> dict[str, Any]:
+    value = decode_json(body)
     if not isinstance(value, dict):
         raise InvalidRequest("The body must be a JSON object.", code="invalid_json")
     check_nesting(value, limits)

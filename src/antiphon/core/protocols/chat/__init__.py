@@ -1,0 +1,1 @@
+"""Chat Completions, as OpenAI's clients speak it."""

@@ -1,0 +1,167 @@
+"""A response → a chat completion: its message, why it ended, and what it used. And an error → what its client gets."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from antiphon.errors import ApiError
+from antiphon.wire.chat_completions import (
+    Annotation,
+    AnswerChoice,
+    AnswerMessage,
+    ChatCompletion,
+    ChatLogprobs,
+    CompletionDetails,
+    CompletionUsage,
+    CustomText,
+    CustomToolCall,
+    FinishReason,
+    FunctionText,
+    FunctionToolCall,
+    PromptDetails,
+    ToolCall,
+    UrlCitation,
+)
+from antiphon.wire.responses import (
+    CreateResponse,
+    FunctionCall,
+    Logprob,
+    OutputItem,
+    OutputMessage,
+    OutputRefusal,
+    OutputText,
+    ReasoningItem,
+    Response,
+    ResponseError,
+)
+from antiphon.wire.responses import CustomToolCall as CustomItem
+
+# ---- completions -----------------------------------------------------------------------------------------------------
+
+
+def response_to_completion(response: Response, request: CreateResponse) -> ChatCompletion:
+    message = output_to_message(response.output)
+    choice = AnswerChoice(message=message, logprobs=_logprobs(response.output), finish_reason=finish_reason(response))
+    return ChatCompletion(
+        id=completion_id(response),
+        created=response.created_at,
+        model=response.model,
+        choices=[choice],
+        usage=completion_usage(response),
+        service_tier=UNSET if request.service_tier is None else response.service_tier,
+    )
+
+
+def completion_id(response: Response) -> str:
+    return f"chatcmpl-{response.id.removeprefix('resp_')}"
+
+
+def output_to_message(output: Iterable[OutputItem]) -> AnswerMessage:
+    parts = [*_parts(output)]
+    texts = [part for part in parts if isinstance(part, OutputText)]
+    refusals = [part.refusal for part in parts if isinstance(part, OutputRefusal)]
+    calls = [call for item in output if (call := item_to_call(item)) is not None]
+    is_silent = not texts and bool(calls or refusals)
+    return AnswerMessage(
+        content=None if is_silent else "".join(part.text for part in texts),
+        reasoning_content="".join(map(thought_of, output)) or UNSET,
+        refusal="".join(refusals) or None,
+        annotations=[made for part in texts for each in part.annotations if (made := to_annotation(each)) is not None],
+        tool_calls=calls or UNSET,
+    )
+
+
+def _parts(output: Iterable[OutputItem]) -> Iterator[OutputText | OutputRefusal]:
+    return (part for item in output if isinstance(item, OutputMessage) for part in item.content)
+
+
+def thought_of(item: OutputItem) -> str:
+    """ "": the item is none."""
+    if not isinstance(item, ReasoningItem):
+        return ""
+    parts = item.summary if item.content is UNSET else item.content
+    return "".join(part.text for part in parts)
+
+
+def item_to_call(item: OutputItem, index: int | UnsetType = UNSET) -> ToolCall | None:
+    match item:
+        case FunctionCall(call_id=id, name=name, arguments=arguments):
+            return FunctionToolCall(index=index, id=id, function=FunctionText(name, arguments))
+        case CustomItem(call_id=id, name=name, input=input):
+            return CustomToolCall(index=index, id=id, custom=CustomText(name, input))
+    return None
+
+
+def to_annotation(annotation: Mapping[str, Any]) -> Annotation | None:
+    """Other types have no form in this API."""
+    if annotation.get("type") != "url_citation":
+        return None
+    return Annotation(UrlCitation(*(annotation[name] for name in UrlCitation.__struct_fields__)))
+
+
+def _logprobs(output: Iterable[OutputItem]) -> ChatLogprobs | None:
+    tokens: list[Logprob] = [token for part in _parts(output) if isinstance(part, OutputText) for token in part.logprobs]
+    return ChatLogprobs(tokens) if tokens else None
+
+
+# Why a response is incomplete → why the completion has ended.
+INCOMPLETE: Mapping[str, FinishReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
+
+
+def finish_reason(response: Response) -> FinishReason:
+    if response.incomplete_details is not None:
+        return INCOMPLETE.get(response.incomplete_details.reason, "length")
+    return "tool_calls" if any(isinstance(item, FunctionCall | CustomItem) for item in response.output) else "stop"
+
+
+def completion_usage(response: Response) -> CompletionUsage:
+    usage = response.usage
+    if usage is None:
+        return CompletionUsage()
+    return CompletionUsage(
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.total_tokens,
+        PromptDetails(usage.input_tokens_details.cached_tokens),
+        CompletionDetails(usage.output_tokens_details.reasoning_tokens),
+    )
+
+
+# ---- errors ----------------------------------------------------------------------------------------------------------
+
+# How the hub format calls a field → how it is called here. The first that fits counts.
+FIELDS: Mapping[str, str] = {
+    "text.format.schema": "response_format.json_schema.schema",
+    "text.format": "response_format",
+    "max_output_tokens": "max_completion_tokens",
+    "reasoning.effort": "reasoning_effort",
+}
+# The code of a failed response → the type of the error.
+EVENT_TYPES: Mapping[str, str] = {
+    "rate_limit_exceeded": "rate_limit_error",
+    "context_length_exceeded": "invalid_request_error",
+    "invalid_prompt": "invalid_request_error",
+}
+
+Envelope = dict[str, dict[str, str | None]]
+
+
+def error_to_envelope(error: ApiError) -> Envelope:
+    inner = error.envelope()["error"]
+    return {"error": {name: _renamed(value) if name in ("message", "param") else value for name, value in inner.items()}}
+
+
+def _renamed(text: str | None) -> str | None:
+    if text is None:
+        return None
+    for known, here in FIELDS.items():
+        if text.startswith(known) or f"`{known}" in text:
+            return here + text[len(known) :] if text.startswith(known) else text.replace(f"`{known}", f"`{here}")
+    return text
+
+
+def failed_to_envelope(error: ResponseError) -> Envelope:
+    """Of a response that fails after its stream has begun."""
+    kind = EVENT_TYPES.get(error.code, "server_error")
+    return {"error": {"message": _renamed(error.message), "type": kind, "param": None, "code": error.code}}

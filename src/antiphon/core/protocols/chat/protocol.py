@@ -1,0 +1,41 @@
+"""Chat Completions as a client protocol."""
+
+from collections.abc import Collection, Mapping
+from typing import ClassVar
+
+import msgspec
+
+from antiphon.core.events.encode import Encoder
+from antiphon.core.protocols.chat.answer import error_to_envelope, response_to_completion
+from antiphon.core.protocols.chat.encoder import ChatEncoder
+from antiphon.core.protocols.chat.read import body_to_request
+from antiphon.core.protocols.client_protocol import JSON, ClientProtocol, ErrorAnswer, ReadRequest
+from antiphon.core.protocols.responses.fields import RequestLimits
+from antiphon.errors import ApiError
+from antiphon.wire.responses import CreateResponse, Response
+
+
+class ChatProtocol(ClientProtocol):
+    name = "chat"
+    paths: ClassVar[Mapping[str, str]] = {"/v1/chat/completions": "POST"}
+    is_plain = True
+
+    def __init__(self, passed_models: Collection[str] = ()) -> None:
+        """`passed_models`: the models whose requests are all passed on."""
+        self._passed_models = frozenset(passed_models)
+
+    def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> ReadRequest:
+        return body_to_request(body, limits, self._passed_models)
+
+    def encoder(self, request: CreateResponse) -> Encoder:
+        return ChatEncoder(request)
+
+    def whole(self, response: Response, request: CreateResponse) -> bytes:
+        return msgspec.json.encode(response_to_completion(response, request))
+
+    def error(self, error: ApiError, request_id: str = "") -> ErrorAnswer:
+        body = msgspec.json.encode(error_to_envelope(error))
+        return ErrorAnswer(error.status, body, {**error.headers, "Content-Type": JSON})
+
+
+CHAT = ChatProtocol()

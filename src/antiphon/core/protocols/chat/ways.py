@@ -1,0 +1,137 @@
+"""Which way a request goes: to the engine as it came, or through all that makes its answer one to rely on.
+
+The second way is for what engines do badly: tools, choices among them, formats, and histories with calls. What cannot be said
+in the hub format goes the first way, whatever else the request has. A pure function of the body and of the settings.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
+
+# The types of content that can be read, by the role of the message.
+TEXTS = frozenset({"text"})
+PARTS: Mapping[str, Collection[str]] = {
+    "system": TEXTS,
+    "developer": TEXTS,
+    "user": TEXTS | {"image_url", "input_audio", "file"},
+    "assistant": TEXTS | {"refusal"},
+    "tool": TEXTS | {"image_url", "input_audio", "file"},
+}
+FORMATS = ("text", "json_object", "json_schema")
+TOOLS = ("function", "custom")
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    """What is none is reported where it is read."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _type_of(value: Any) -> Any:
+    return value.get("type") if isinstance(value, dict) else None
+
+
+# ---- what is passed on -----------------------------------------------------------------------------------------------
+
+
+def _has_foreign_message(messages: Any) -> bool:
+    """One that the model is to go on with, one of the older API, or one with content that cannot be read."""
+    given = _objects(messages)
+    return bool(given) and (given[-1].get("role") == "assistant" or any(map(_is_foreign, given)))
+
+
+def _is_foreign(message: dict[str, Any]) -> bool:
+    known = PARTS.get(role) if isinstance(role := message.get("role"), str) else None
+    if known is None:
+        # What is no role is an error, and no reason to pass it on.
+        return isinstance(role, str)
+    if message.get("audio") or message.get("function_call"):
+        return True
+    content = message.get("content")
+    return isinstance(content, list) and any(isinstance(kind := _type_of(part), str) and kind not in known for part in content)
+
+
+def _has_foreign_tool(tools: Any) -> bool:
+    return any(isinstance(kind := tool.get("type"), str) and kind not in TOOLS for tool in _objects(tools))
+
+
+def _is_foreign_format(format: Any) -> bool:
+    return isinstance(kind := _type_of(format), str) and kind not in FORMATS
+
+
+def _is_given(value: Any) -> bool:
+    return value is not None
+
+
+# By the field: whether its value can only be passed on. A value of null is none.
+PASSED: Mapping[str, Callable[[Any], bool]] = {
+    "n": lambda count: bool(count != 1),
+    "modalities": lambda kinds: bool(kinds != ["text"]),
+    "audio": bool,
+    "logit_bias": bool,
+    "prediction": bool,
+    "web_search_options": _is_given,
+    # The older API of tools.
+    "functions": bool,
+    "function_call": _is_given,
+    "messages": _has_foreign_message,
+    "tools": _has_foreign_tool,
+    "response_format": _is_foreign_format,
+    # Constraints of an engine's own, which would meet those that the gateway makes.
+    **dict.fromkeys(("grammar", "json_schema", "structured_outputs", "guided_json", "guided_regex"), bool),
+    **dict.fromkeys(("guided_choice", "guided_grammar", "regex", "ebnf", "structural_tag"), bool),
+    # They change what an answer is.
+    **dict.fromkeys(("echo", "continue_final_message", "use_beam_search", "best_of", "prompt_logprobs"), bool),
+    "add_generation_prompt": lambda added: added is False,
+}
+
+
+# ---- what is answered here -------------------------------------------------------------------------------------------
+
+
+def _has_calls(messages: Any) -> bool:
+    return any(message.get("role") == "tool" or message.get("tool_calls") for message in _objects(messages))
+
+
+HISTORY = "calls in its messages"
+# By the field: whether its value is one that engines do badly; and how the field is called in a notice.
+HELPED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "tools": (bool, "tools"),
+    "tool_choice": (_is_given, "tool_choice"),
+    "response_format": (lambda format: _type_of(format) != "text", "response_format"),
+    "messages": (_has_calls, HISTORY),
+}
+
+
+CHECKED = "the answer was read and checked here, and not passed through: the request has {fields}"
+UNCHECKED = "the answer was passed through, and not checked here: the request has {fields} that only its engine can obey"
+
+
+class Way(NamedTuple):
+    # To the engine, as it came.
+    passes: bool
+    # What it has that engines do badly, and what cannot be done here.
+    helped: tuple[str, ...] = ()
+    passed: tuple[str, ...] = ()
+
+    @property
+    def notice(self) -> str | None:
+        if not self.passes:
+            return CHECKED.format(fields=", ".join(self.helped))
+        return UNCHECKED.format(fields=", ".join(self.passed)) if self.passed else None
+
+
+AS_IT_CAME = Way(passes=True)
+
+
+def choose_way(body: Any, passed_models: Collection[str] = ()) -> Way:
+    """`body`: as JSON has it, whatever it is. `passed_models`: the models whose requests are all passed on."""
+    if not isinstance(body, dict) or (isinstance(model := body.get("model"), str) and model in passed_models):
+        return AS_IT_CAME
+    helped = tuple(name for field, (needs, name) in HELPED.items() if _holds(needs, body.get(field)))
+    if not helped:
+        return AS_IT_CAME
+    passed = tuple(field for field, is_foreign in PASSED.items() if _holds(is_foreign, body.get(field)))
+    return Way(bool(passed), helped, passed)
+
+
+def _holds(test: Callable[[Any], bool], value: Any) -> bool:
+    return value is not None and test(value)

@@ -1,0 +1,191 @@
+"""Events as chunks: however the engine's answer arrives, they say the same, and what the whole answer says."""
+
+import random
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from support.chat import chunks_of, deltas_of, finish_of, joined, read, run
+from support.engine import DONE, answer, call, chunk, text
+
+from antiphon.core.events.lifecycle import Heartbeat
+from antiphon.core.protocols.chat.protocol import CHAT
+from antiphon.wire import events
+from antiphon.wire.responses import CreateResponse, Response
+
+STREAMS = Path(__file__).parents[3] / "golden" / "streams"
+RECORDED = sorted(STREAMS.glob("*.sse"))
+CHUNK = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "mock"}
+
+
+def pieces_of(raw: bytes, seed: int) -> Iterator[bytes]:
+    chance, at = random.Random(seed), 0
+    while at < len(raw):
+        size = chance.choice((1, 2, 7, 40, 300, 5000))
+        yield raw[at : at + size]
+        at += size
+
+
+def whole_to_message(whole: dict[str, Any]) -> dict[str, Any]:
+    """Without what has no value."""
+    (choice,) = whole["choices"]
+    return {name: value for name, value in choice["message"].items() if value not in (None, [])}
+
+
+def one_choice(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
+    return {**CHUNK, "choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}]}
+
+
+def test_a_text_is_a_role_its_pieces_and_an_end() -> None:
+    stream, whole = run([text("Hel", "lo")])
+    assert chunks_of(stream) == [
+        one_choice({"role": "assistant", "content": "", "refusal": None}),
+        one_choice({"content": "Hel"}),
+        one_choice({"content": "lo"}),
+        one_choice({}, "stop"),
+    ]
+    assert whole == {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "mock",
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": "Hello", "refusal": None, "annotations": []},
+                "logprobs": None,
+                "finish_reason": "stop",
+            }
+        ],
+        "usage": {
+            "prompt_tokens": 12,
+            "completion_tokens": 5,
+            "total_tokens": 17,
+            "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+            "completion_tokens_details": {
+                "reasoning_tokens": 0,
+                "audio_tokens": 0,
+                "accepted_prediction_tokens": 0,
+                "rejected_prediction_tokens": 0,
+            },
+        },
+    }
+
+
+def test_a_call_has_its_name_first_and_then_its_arguments() -> None:
+    two = answer(call("get_weather", '{"city":"Paris"}'), call("get_weather", '{"city":"Rome"}', id="call_2", index=1))
+    stream, whole = run([two])
+    chunks = chunks_of(stream)
+    deltas = deltas_of(chunks)
+    first = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": ""}}
+    assert deltas[0] == {"role": "assistant", "content": None, "refusal": None}
+    assert deltas[1] == {"tool_calls": [first]}
+    assert deltas[2] == {"tool_calls": [{"index": 0, "function": {"arguments": '{"city":'}}]}
+    assert {piece["index"] for delta in deltas for piece in delta.get("tool_calls", [])} == {0, 1}
+    assert finish_of(chunks) == ["tool_calls"]
+    (choice,) = whole["choices"]
+    assert (choice["finish_reason"], choice["message"]["content"]) == ("tool_calls", None)
+    assert joined(chunks) == whole_to_message(whole)
+
+
+def test_a_custom_call_is_its_input() -> None:
+    tools = [{"type": "custom", "custom": {"name": "run"}}]
+    written = answer(call("run", '{"input": "ls -l"}'))
+    request = read(tools=tools).request
+    assert request.tools == [{"type": "custom", "name": "run"}]
+    stream, whole = run([written], tools=tools)
+    first = {"index": 0, "id": "call_1", "type": "custom", "custom": {"name": "run", "input": ""}}
+    assert deltas_of(chunks_of(stream))[1] == {"tool_calls": [first]}
+    assert joined(chunks_of(stream)) == whole_to_message(whole)
+    assert whole["choices"][0]["message"]["tool_calls"][0]["custom"] == {"name": "run", "input": "ls -l"}
+
+
+def test_a_thought_is_split_off() -> None:
+    stream, whole = run([text("<think>Hm", "m</think>", "Yes.")])
+    assert joined(chunks_of(stream)) == {"role": "assistant", "content": "Yes.", "reasoning_content": "Hmm"}
+    assert joined(chunks_of(stream)) == whole_to_message(whole)
+
+
+def test_the_usage_comes_last_if_it_is_asked_for() -> None:
+    stream, whole = run([text("Hi")], stream_options={"include_usage": True})
+    *chunks, last = chunks_of(stream)
+    assert [chunk["usage"] for chunk in chunks] == [None] * len(chunks)
+    assert last == {**CHUNK, "choices": [], "usage": whole["usage"]}
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+def test_an_answer_that_was_cut_off_says_why(finish: str) -> None:
+    stream, whole = run([text("Hi", finish=finish)])
+    assert finish_of(chunks_of(stream)) == [whole["choices"][0]["finish_reason"]] == [finish]
+
+
+def test_an_empty_answer_is_an_empty_text() -> None:
+    stream, whole = run([text()])
+    assert deltas_of(chunks_of(stream)) == [{"role": "assistant", "content": "", "refusal": None}, {}]
+    assert whole["choices"][0]["message"]["content"] == ""
+
+
+def test_a_refusal_is_no_content() -> None:
+    stream, whole = run([answer(chunk({"refusal": "I "}), chunk({"refusal": "cannot."}))])
+    message = whole["choices"][0]["message"]
+    assert (message["content"], message["refusal"]) == (None, "I cannot.")
+    assert joined(chunks_of(stream))["refusal"] == "I cannot."
+
+
+def test_citations_are_those_of_this_api() -> None:
+    cited = {"type": "url_citation", "url_citation": {"url": "u", "title": "t", "start_index": 0, "end_index": 2}}
+    stream, whole = run([answer(chunk({"content": "Hi"}), chunk({"annotations": [cited]}))])
+    assert whole["choices"][0]["message"]["annotations"] == joined(chunks_of(stream))["annotations"]
+    assert joined(chunks_of(stream))["annotations"][0]["url_citation"] == cited["url_citation"]
+
+
+def test_probabilities_come_with_their_tokens() -> None:
+    token = {"token": "Hi", "logprob": -0.5, "bytes": [72, 105], "top_logprobs": []}
+    piece = {"index": 0, "delta": {"content": "Hi"}, "finish_reason": None, "logprobs": {"content": [token]}}
+    raw = b"data: " + msgspec.json.encode({**CHUNK, "choices": [piece]}) + b"\n\n" + chunk(finish="stop") + DONE
+    stream, whole = run([raw], logprobs=True)
+    shown = [chunk["choices"][0]["logprobs"] for chunk in chunks_of(stream)]
+    assert shown == [None, {"content": [token], "refusal": None}, None]
+    assert whole["choices"][0]["logprobs"] == {"content": [token], "refusal": None}
+
+
+def test_the_tier_is_named_to_those_who_ask() -> None:
+    assert run([text("Hi")], service_tier="auto")[1]["service_tier"] == "default"
+
+
+def test_what_fails_in_the_middle_is_an_error_object() -> None:
+    broken = chunk({"content": "half"}) + b'data: {"error": {"message": "out of memory", "code": 500}}\n\n'
+    *_, last = chunks_of(run([broken])[0])
+    assert last["error"].keys() == {"message", "type", "param", "code"}
+    assert (last["error"]["type"], last["error"]["param"]) == ("server_error", None)
+
+
+def test_a_sign_of_life_is_a_comment() -> None:
+    encoder = CHAT.encoder(CreateResponse())
+    response = Response(id="resp_1", created_at=1, model="m")
+    assert encoder.encode(Heartbeat(response=response)) == b""
+    assert encoder.encode(events.ResponseInProgress(response=response)) == b""
+    assert encoder.heartbeat().startswith(b":")
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=[path.stem for path in RECORDED])
+def test_a_recorded_answer_says_the_same_however_it_arrives_and_as_a_whole(path: Path) -> None:
+    raw = path.read_bytes()
+    options: dict[str, Any] = {"stream_options": {"include_usage": True}, "logprobs": "logprobs" in path.stem}
+    stream, whole = run([raw], **options)
+    chunks = chunks_of(stream)
+    ways: Iterable[Iterable[bytes]] = [
+        [raw[at : at + 1] for at in range(len(raw))],
+        *(pieces_of(raw, seed) for seed in range(3)),
+    ]
+    for pieces in ways:
+        assert run(pieces, **options)[0] == stream
+    if "error" in chunks[-1]:
+        return
+    said, expected = joined(chunks), whole_to_message(whole)
+    assert {name: value for name, value in said.items() if value != ""} == {n: v for n, v in expected.items() if v != ""}
+    assert finish_of(chunks) == [whole["choices"][0]["finish_reason"]]
+    assert chunks[-1]["usage"] == whole["usage"]
+    assert (whole["choices"][0]["logprobs"] is not None) == options["logprobs"]
