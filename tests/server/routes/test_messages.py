@@ -274,6 +274,19 @@ async def test_files_are_the_same_in_both_forms(gateway: GatewayUnderTest) -> No
     assert deleted == {"id": made["id"], "type": "file_deleted"}
 
 
+@pytest.mark.parametrize("next_page", ["page", "after_id"])
+async def test_files_are_listed_page_by_page(gateway: GatewayUnderTest, next_page: str) -> None:
+    for name in ("a.txt", "b.txt"):
+        form = aiohttp.FormData()
+        form.add_field("file", b"Hello", filename=name)
+        async with gateway.client.post(f"{gateway.url}/v1/files", data=form, headers=VERSION) as answered:
+            assert answered.status == 200
+    _, first = await gateway.get("/v1/files?limit=1", headers=VERSION)
+    assert (first["data"][0]["filename"], first["has_more"], first["next_page"]) == ("b.txt", True, first["last_id"])
+    _, second = await gateway.get(f"/v1/files?limit=1&{next_page}={first['next_page']}", headers=VERSION)
+    assert (second["data"][0]["filename"], second["has_more"], second["next_page"]) == ("a.txt", False, None)
+
+
 async def test_the_inspector_shows_a_message_and_its_answer(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(text("Hello"))
     await create(gateway)

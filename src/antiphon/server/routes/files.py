@@ -25,7 +25,7 @@ from antiphon.store.files.records import NEVER, FileRecord
 PURPOSES = ("assistants", "batch", "fine-tune", "vision", "user_data", "evals")
 # What Anthropic's clients, which name no purpose, upload files for; and their names for the page of a list.
 FOR_MESSAGES = "user_data"
-FILE_PAGE_OF_MESSAGES = {"after_id": "after", "limit": "limit"}
+FILE_PAGE_OF_MESSAGES = {"after_id": "after", "page": "after", "limit": "limit"}
 # Seconds after which a file may expire. Files for batches do so unless something else is said, as in OpenAI's API.
 SHORTEST_LIFE, LONGEST_LIFE = 3_600, 2_592_000
 LIVES = {"batch": LONGEST_LIFE}
@@ -259,11 +259,8 @@ def _to_anthropic(record: FileRecord) -> dict[str, Any]:
 
 
 def _to_list(request: web.Request, records: Sequence[FileRecord], limit: int) -> dict[str, Any]:
-    shown = [_shown(request, record) for record in records[:limit]]
-    return {
-        **({} if speaks(request, MESSAGES) else {"object": "list"}),
-        "data": shown,
-        "first_id": shown[0]["id"] if shown else None,
-        "last_id": shown[-1]["id"] if shown else None,
-        "has_more": len(records) > limit,
-    }
+    shown, has_more = [_shown(request, record) for record in records[:limit]], len(records) > limit
+    first, last = (shown[0]["id"], shown[-1]["id"]) if shown else (None, None)
+    # Anthropic's newer clients ask for the next page by what the last one says.
+    own = {"next_page": last if has_more else None} if speaks(request, MESSAGES) else {"object": "list"}
+    return {**own, "data": shown, "first_id": first, "last_id": last, "has_more": has_more}

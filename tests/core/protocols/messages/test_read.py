@@ -256,6 +256,12 @@ def test_what_has_no_effect_is_said() -> None:
     ]
 
 
+def test_an_effort_without_thinking_is_said_to_have_no_effect() -> None:
+    notice = "output_config.effort has no effect without thinking"
+    assert read(output_config={"effort": "high"}).notices == [notice]
+    assert read(output_config={"effort": "high"}, thinking={"type": "adaptive"}).notices == []
+
+
 def test_citations_that_are_not_made_are_said() -> None:
     source = {"type": "text", "media_type": "text/plain", "data": "A."}
     block = {"type": "document", "source": source, "citations": {"enabled": True}}

@@ -26,6 +26,7 @@ DROPPED = ("container", "service_tier")
 WITHOUT_EFFECT = "field {name} was left out: it has no effect here"
 # Edits of the context that an engine's own template makes, or that change nothing.
 HARMLESS_EDITS = ("clear_thinking_20251015",)
+NO_THINKING = "output_config.effort has no effect without thinking"
 NOT_EDITED = "context_management: the edit {kind} was not made"
 # Anthropic's SDKs send the whole conversation again after an error of this code; their tool runners begin a thread unasked.
 NO_THREAD = "thread_not_found"
@@ -130,6 +131,8 @@ def _notices(given: CreateMessage) -> list[str]:
     dropped = [WITHOUT_EFFECT.format(name=name) for name in DROPPED if getattr(given, name) is not None]
     if given.thread is not None:
         dropped.append(NOT_KEPT)
+    if given.thinking is None and given.output_config is not None and given.output_config.effort is not None:
+        dropped.append(NO_THINKING)
     edits = (given.context_management or {}).get("edits")
     kinds = [each.get("type") for each in edits if isinstance(each, dict)] if isinstance(edits, list) else []
     return [*dropped, *(NOT_EDITED.format(kind=quoted(kind)) for kind in kinds if kind not in HARMLESS_EDITS)]
