@@ -91,6 +91,7 @@ server/routes
 app
 app/processes
 cli
+cli/clients
 cli/codex
 cli/commands.py
 cli/__init__.py

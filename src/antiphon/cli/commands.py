@@ -11,7 +11,8 @@ import typer
 
 from antiphon import __version__
 from antiphon.cli import options
-from antiphon.cli.codex.arguments import split_arguments
+from antiphon.cli.clients.arguments import OwnFlags, split_arguments
+from antiphon.cli.codex.arguments import OWN_FLAGS as CODEX_FLAGS
 from antiphon.cli.options import Command, Group
 from antiphon.settings.errors import SettingsError
 
@@ -149,14 +150,20 @@ def serve(
         raise typer.Exit(130) from None
 
 
-class CodexCommand(Command):
-    """Arguments for Codex are not parsed here: it has flags of the same names, and -mphi4 is not -m -p -h -i -4."""
+class ClientCommand(Command):
+    """Arguments for the program are not parsed here: it has flags of the same names, and -mphi4 is not -m -p -h -i -4."""
+
+    own_flags: OwnFlags
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        ours, theirs = split_arguments(args)
+        ours, theirs = split_arguments(args, self.own_flags)
         super().parse_args(ctx, ours)
         ctx.args = theirs
         return theirs
+
+
+class CodexCommand(ClientCommand):
+    own_flags = CODEX_FLAGS
 
 
 @app.command(cls=CodexCommand)
@@ -182,8 +189,8 @@ def codex(
 ) -> None:
     """Run Codex on the gateway, which is started if it does not run. All other arguments, and --config KEY=VALUE, are passed to
     Codex; so is everything after --."""
-    from antiphon.cli.codex.command import Choice, print_configuration, run_codex
-    from antiphon.cli.codex.gateway import CannotStart
+    from antiphon.cli.clients.program import CannotStart, Choice
+    from antiphon.cli.codex.command import print_configuration, run_codex
 
     choice = Choice(arguments=context.args, full=full, anyway=anyway, url=url, file=config)
     chosen = _load({}, config)
