@@ -11,6 +11,7 @@ import typer
 
 from antiphon import __version__
 from antiphon.cli import options
+from antiphon.cli.claude.arguments import OWN_FLAGS as CLAUDE_FLAGS
 from antiphon.cli.clients.arguments import OwnFlags, split_arguments
 from antiphon.cli.codex.arguments import OWN_FLAGS as CODEX_FLAGS
 from antiphon.cli.options import Command, Group
@@ -199,6 +200,48 @@ def codex(
             print_configuration(chosen, choice)
             return
         raise typer.Exit(run_codex(chosen, choice))
+    except (SettingsError, CannotStart) as reason:
+        _fail(str(reason))
+
+
+class ClaudeCommand(ClientCommand):
+    own_flags = CLAUDE_FLAGS
+
+
+@app.command(cls=ClaudeCommand)
+def claude(
+    context: typer.Context,
+    show: Annotated[bool, typer.Option("--print", help="Only print the environment and the command, for a shell.")] = False,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Keep all tools of Claude Code on, also for a small model or a small context window."),
+    ] = False,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Start Claude Code even if the context window of the model is too small for it.")
+    ] = False,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="URL of the gateway, in front of what is for Claude Code. Default: the one at the port of the settings, else "
+            "the newest that runs on this machine, else a new one."
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with Antiphon's settings. Default: antiphon.toml, if there is one.")
+    ] = None,
+) -> None:
+    """Run Claude Code on the gateway, which is started if it does not run. All other arguments are passed to Claude Code; so is
+    everything after --."""
+    from antiphon.cli.claude.command import print_command, run_claude
+    from antiphon.cli.clients.program import CannotStart, Choice
+
+    choice = Choice(arguments=context.args, full=full, anyway=anyway, url=url, file=config)
+    chosen = _load({}, config)
+    try:
+        if show:
+            print_command(chosen, choice)
+            return
+        raise typer.Exit(run_claude(chosen, choice))
     except (SettingsError, CannotStart) as reason:
         _fail(str(reason))
 
