@@ -309,7 +309,7 @@ NAMED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     # The client runs it, too; and a kernel has a channel of this name.
     "shell": ("core/toolbox/", "core/items/calls.py", "sandbox/kernel.py"),
     "hosted_shell": ("core/toolbox/tools.py",),
-    # The toolbox knows the servers of a request. It is also an extra, a table of settings, and a command of Codex and Claude Code.
+    # The toolbox knows the servers of a request. It is also an extra, a table of settings, and a command of both programs.
     "mcp": ("core/toolbox/", "errors.py", "settings/", "app/", "cli/codex/arguments.py", "cli/claude/arguments.py"),
 }
 # Who imports the module of a row. MCP servers and the search for tools are steps of an exchange, too.

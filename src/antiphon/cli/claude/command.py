@@ -20,6 +20,7 @@ from antiphon.cli.claude.environment import (
     gateway_variables,
     lean_options,
     make_folder,
+    proxy_variables,
     window_variables,
 )
 from antiphon.cli.clients.gateway import DEFAULT_PORT, client_key, running_gateway
@@ -88,6 +89,7 @@ def _plan(home: Path, choice: Choice, served: Served, *, anyway: bool) -> Plan:
     environment = {
         **folder_variables(home),
         **gateway_variables(served.url, served.key, model),
+        **proxy_variables(served.url, os.environ),
         **window_variables(window),
         **(LEAN_VARIABLES if lean is not None else {}),
     }

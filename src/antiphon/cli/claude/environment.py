@@ -5,12 +5,14 @@ Everything is set for the process that is started, and for no other. The user's 
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
 from antiphon.cli.claude.arguments import has_flag
 from antiphon.cli.clients.program import Program
 from antiphon.cli.clients.window import Room, Size
+from antiphon.cli.gateway_client import is_local
 from antiphon.server.routes.models import LEAN_INSTRUCTIONS
 
 CLAUDE = Program("Claude Code", "claude", "@anthropic-ai/claude-code", "ANTIPHON_API_KEY")
@@ -36,13 +38,12 @@ QUIET: Environment = {
     "DISABLE_TELEMETRY": "1",
     "ENABLE_CLAUDEAI_MCP_SERVERS": "false",
 }
-# Which model each of Claude Code's own names means. Older versions do not know all of them.
+# Which model each of Claude Code's own names means.
 MODEL_SLOTS = (
     "ANTHROPIC_MODEL",
     "ANTHROPIC_DEFAULT_OPUS_MODEL",
     "ANTHROPIC_DEFAULT_SONNET_MODEL",
     "ANTHROPIC_DEFAULT_HAIKU_MODEL",
-    "ANTHROPIC_DEFAULT_FABLE_MODEL",
     "CLAUDE_CODE_SUBAGENT_MODEL",
 )
 # Variables of the user that would send Claude Code to another server, or to another model there.
@@ -79,6 +80,20 @@ def gateway_variables(url: str, key: str | None, model: str | None) -> Environme
         "API_TIMEOUT_MS": str(REQUEST_TIMEOUT),
         **(dict.fromkeys(MODEL_SLOTS, model) if model is not None else {}),
     }
+
+
+# Variables with the URL of a proxy, and those with the hosts that are reached without one.
+PROXIES, NO_PROXY = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), ("NO_PROXY", "no_proxy")
+
+
+def proxy_variables(url: str, environment: Environment) -> Environment:
+    """A proxy cannot reach a gateway on this machine, and Claude Code would ask it to."""
+    has_proxy = any(name.upper() in PROXIES for name in environment)
+    host = urlsplit(url).hostname or ""
+    if not has_proxy or not is_local(url):
+        return {}
+    hosts = [environment[name] for name in NO_PROXY if environment.get(name)]
+    return dict.fromkeys(NO_PROXY, ",".join(dict.fromkeys([*hosts, host])))
 
 
 # ---- the context window ----------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import msgspec
 
 from antiphon.core.protocols.client_protocol import ReadRequest
 from antiphon.core.protocols.messages.blocks import ItemReader
+from antiphon.core.protocols.messages.tool_changes import current_tools
 from antiphon.core.protocols.messages.tools import choice_to_responses, tools_to_responses
 from antiphon.core.protocols.responses.fields import RequestLimits, check_request
 from antiphon.core.protocols.responses.read import convert, read_struct
@@ -40,7 +41,7 @@ def body_to_request(body: bytes, headers: Mapping[str, str], limits: RequestLimi
         reader.read(message, f"messages[{at}]")
     if not reader.items:
         raise InvalidRequest("`messages` must have a message with content.", param="messages", code="empty_array")
-    tools, left_out = tools_to_responses(given.tools or [])
+    tools, left_out = tools_to_responses(current_tools(given.tools or [], given.messages))
     choice = given.tool_choice
     request = CreateResponse(
         model=given.model,
