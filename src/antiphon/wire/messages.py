@@ -25,8 +25,8 @@ class OutputConfig(Struct):
 class Thinking(Struct):
     type: Literal["enabled", "adaptive", "disabled"]
     budget_tokens: Annotated[int, Meta(ge=0, le=2**53)] | None = None
-    # "omitted": the text of thoughts is not shown.
-    display: Literal["summarized", "omitted"] | None = None
+    # How much of the thoughts is shown: "summarized", "omitted", and what newer clients have. All of it is shown here.
+    display: str | None = None
 
 
 class ToolChoice(Struct):
