@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from antiphon.cli.claude.environment import make_folder
 from support.clients import node_packages
 from support.codex import Person, arguments
 from support.engine import Body, MockEngine, answer, call, chunk
@@ -26,6 +27,14 @@ class Claude:
         self.person = Person(folder, binary.parent)
         self.folder = self.person.repository
         self._options = ["--url", gateway]
+
+    def trust_folder(self) -> None:
+        """As somebody does in a terminal, once."""
+        home = self.person.home / ".local" / "share" / "antiphon" / "claude"
+        make_folder(home)
+        state = msgspec.json.decode((home / ".claude.json").read_bytes())
+        state["projects"] = {str(self.folder.resolve()): {"hasTrustDialogAccepted": True}}
+        (home / ".claude.json").write_bytes(msgspec.json.encode(state))
 
     async def run(self, *given: str, options: Sequence[str] = ()) -> list[Body]:
         """To its end, successful or not. Returns what it shows. `options`: more of Antiphon's."""
