@@ -92,7 +92,9 @@ server/routes
 app
 app/processes
 cli
+cli/clients
 cli/codex
+cli/claude
 cli/commands.py
 cli/__init__.py
 """.split()
@@ -310,8 +312,11 @@ NAMED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     # The client runs it, too; and a kernel has a channel of this name.
     "shell": ("core/toolbox/", "core/items/calls.py", "sandbox/kernel.py"),
     "hosted_shell": ("core/toolbox/tools.py",),
-    # The toolbox knows the servers of a request. It is also an extra, a table of settings, and a part of Codex's.
-    "mcp": ("core/toolbox/", "core/protocols/messages/", "errors.py", "settings/", "app/", "cli/codex/arguments.py"),
+    # The toolbox knows the servers of a request. It is also an extra, a table of settings, and a command of both programs.
+    "mcp": (
+        *("core/toolbox/", "core/protocols/messages/", "errors.py", "settings/", "app/"),
+        *("cli/codex/arguments.py", "cli/claude/arguments.py"),
+    ),
 }
 # Who imports the module of a row. MCP servers and the search for tools are steps of an exchange, too.
 IMPORT_TOOLS = ("core/hosted/", "tools/", "app/hosted_tools.py")

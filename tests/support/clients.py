@@ -45,8 +45,9 @@ def node_packages() -> Path:
     modules = FOLDER / "node_modules"
     # Not `npm ci`: it wants the packages of all platforms in the lock file. `--no-save` leaves that file as it is.
     options = ["--ignore-scripts", "--no-save", "--no-audit", "--no-fund", "--prefix", str(FOLDER)]
-    # The only script that is needed puts the binary of opencode into its place.
-    commands = [[npm, "install", *options], [node, str(modules / "opencode-ai" / "postinstall.mjs")]]
+    # The only scripts that are needed put the binaries of two agents into their places.
+    scripts = [modules / "opencode-ai" / "postinstall.mjs", modules / "@anthropic-ai" / "claude-code" / "install.cjs"]
+    commands = [[npm, "install", *options], *([node, str(script)] for script in scripts)]
     made_once(modules, [FOLDER / "package.json", FOLDER / "package-lock.json"], commands)
     return FOLDER
 

@@ -187,11 +187,13 @@ class Person:
 
 
 @contextlib.asynccontextmanager
-async def typed(person: Person, *arguments: str, terminal: Terminal | None = None) -> AsyncIterator[asyncio.subprocess.Process]:
-    """`antiphon codex` while it runs, at the head of a session, as a terminal would start it."""
+async def typed(
+    person: Person, *arguments: str, terminal: Terminal | None = None, command: str = "codex"
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """`antiphon codex`, or another of these commands, while it runs, at the head of a session, as a terminal would start it."""
     stream = terminal.theirs if terminal is not None else DEVNULL
     process = await asyncio.create_subprocess_exec(
-        *ANTIPHON, "codex", *arguments,
+        *ANTIPHON, command, *arguments,
         cwd=person.repository, env=person.environment | {"TERM": "xterm-256color"}, stdin=stream, stdout=stream, stderr=STDOUT,
         start_new_session=True,
     )  # fmt: skip
@@ -205,11 +207,11 @@ async def typed(person: Person, *arguments: str, terminal: Terminal | None = Non
             os.kill(pid, signal.SIGKILL)
 
 
-def write_codex(folder: Path, script: str) -> str:
-    """A command named codex in place of the real one. Returns a PATH on which it is found first."""
+def write_codex(folder: Path, script: str, *, name: str = "codex") -> str:
+    """A command of this name in place of the real one. Returns a PATH on which it is found first."""
     folder.mkdir()
-    (folder / "codex").write_text(f"#!/bin/sh\n{script}\n")
-    (folder / "codex").chmod(0o755)
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
     return f"{folder}{os.pathsep}{os.environ['PATH']}"
 
 

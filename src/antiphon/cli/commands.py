@@ -11,7 +11,9 @@ import typer
 
 from antiphon import __version__
 from antiphon.cli import options
-from antiphon.cli.codex.arguments import split_arguments
+from antiphon.cli.claude.arguments import OWN_FLAGS as CLAUDE_FLAGS
+from antiphon.cli.clients.arguments import OwnFlags, split_arguments
+from antiphon.cli.codex.arguments import OWN_FLAGS as CODEX_FLAGS
 from antiphon.cli.options import Command, Group
 from antiphon.settings.errors import SettingsError
 
@@ -149,14 +151,20 @@ def serve(
         raise typer.Exit(130) from None
 
 
-class CodexCommand(Command):
-    """Arguments for Codex are not parsed here: it has flags of the same names, and -mphi4 is not -m -p -h -i -4."""
+class ClientCommand(Command):
+    """Arguments for the program are not parsed here: it has flags of the same names, and -mphi4 is not -m -p -h -i -4."""
+
+    own_flags: OwnFlags
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        ours, theirs = split_arguments(args)
+        ours, theirs = split_arguments(args, self.own_flags)
         super().parse_args(ctx, ours)
         ctx.args = theirs
         return theirs
+
+
+class CodexCommand(ClientCommand):
+    own_flags = CODEX_FLAGS
 
 
 @app.command(cls=CodexCommand)
@@ -182,8 +190,8 @@ def codex(
 ) -> None:
     """Run Codex on the gateway, which is started if it does not run. All other arguments, and --config KEY=VALUE, are passed to
     Codex; so is everything after --."""
-    from antiphon.cli.codex.command import Choice, print_configuration, run_codex
-    from antiphon.cli.codex.gateway import CannotStart
+    from antiphon.cli.clients.program import CannotStart, Choice
+    from antiphon.cli.codex.command import print_configuration, run_codex
 
     choice = Choice(arguments=context.args, full=full, anyway=anyway, url=url, file=config)
     chosen = _load({}, config)
@@ -192,6 +200,48 @@ def codex(
             print_configuration(chosen, choice)
             return
         raise typer.Exit(run_codex(chosen, choice))
+    except (SettingsError, CannotStart) as reason:
+        _fail(str(reason))
+
+
+class ClaudeCommand(ClientCommand):
+    own_flags = CLAUDE_FLAGS
+
+
+@app.command(cls=ClaudeCommand)
+def claude(
+    context: typer.Context,
+    show: Annotated[bool, typer.Option("--print", help="Only print the environment and the command, for a shell.")] = False,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Keep all tools of Claude Code on, also for a small model or a small context window."),
+    ] = False,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Start Claude Code even if the context window of the model is too small for it.")
+    ] = False,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="URL of the gateway, in front of what is for Claude Code. Default: the one at the port of the settings, else "
+            "the newest that runs on this machine, else a new one."
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with Antiphon's settings. Default: antiphon.toml, if there is one.")
+    ] = None,
+) -> None:
+    """Run Claude Code on the gateway, which is started if it does not run. All other arguments are passed to Claude Code; so is
+    everything after --."""
+    from antiphon.cli.claude.command import print_command, run_claude
+    from antiphon.cli.clients.program import CannotStart, Choice
+
+    choice = Choice(arguments=context.args, full=full, anyway=anyway, url=url, file=config)
+    chosen = _load({}, config)
+    try:
+        if show:
+            print_command(chosen, choice)
+            return
+        raise typer.Exit(run_claude(chosen, choice))
     except (SettingsError, CannotStart) as reason:
         _fail(str(reason))
 

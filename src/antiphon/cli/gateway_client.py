@@ -71,7 +71,7 @@ def key_for(settings: Settings, *, admin: bool = False) -> str | None:
 
 def opener_for(url: str) -> urllib.request.OpenerDirector:
     """A proxy cannot reach this machine."""
-    handlers = [urllib.request.ProxyHandler({})] if _is_local(url) else []
+    handlers = [urllib.request.ProxyHandler({})] if is_local(url) else []
     return urllib.request.build_opener(*handlers)
 
 
@@ -154,7 +154,7 @@ def _answers(url: str) -> bool:
     return False
 
 
-def _is_local(url: str) -> bool:
+def is_local(url: str) -> bool:
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback

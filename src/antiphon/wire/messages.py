@@ -25,8 +25,8 @@ class OutputConfig(Struct):
 class Thinking(Struct):
     type: Literal["enabled", "adaptive", "between_tools", "disabled"]
     budget_tokens: Annotated[int, Meta(ge=0, le=2**53)] | None = None
-    # "omitted": a thought is shown without its text; its signature has it.
-    display: Literal["summarized", "omitted", "updates"] | None = None
+    # "omitted": a thought is shown without its text; its signature has it. With all others, it is shown.
+    display: str | None = None
 
 
 class ToolChoice(Struct):

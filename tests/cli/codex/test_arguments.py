@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from antiphon.cli.clients.program import Choice
 from antiphon.cli.codex.arguments import named_model, needs_model, without_model
-from antiphon.cli.codex.command import Choice
 from antiphon.cli.commands import app
 from antiphon.settings.settings import Settings
 

@@ -142,6 +142,9 @@ class ItemReader:
     def upload(self, block: Block, where: str) -> None:
         self._notice(UPLOAD)
 
+    def tool_change(self, block: Block, where: str) -> None:
+        """It changes what the model is offered, and says nothing."""
+
 
 ReadBlock = Callable[[ItemReader, Block, str], None]
 
@@ -175,7 +178,7 @@ READERS: Mapping[str, Mapping[str, ReadBlock]] = {
         **dict.fromkeys(FOREIGN, ItemReader.foreign),
     },
     # Claude Code has these between other messages. They stay in their places: what comes before them is in the engine's cache.
-    "system": OF_ALL,
+    "system": {**OF_ALL, **dict.fromkeys(("tool_addition", "tool_removal"), ItemReader.tool_change)},
 }
 
 

@@ -7,6 +7,7 @@ import msgspec
 
 from antiphon.core.protocols.client_protocol import ReadRequest
 from antiphon.core.protocols.messages.blocks import ItemReader
+from antiphon.core.protocols.messages.tool_changes import current_tools
 from antiphon.core.protocols.messages.tools import ToolReader, choice_to_responses
 from antiphon.core.protocols.responses.fields import SEALED_REASONING, RequestLimits, check_request
 from antiphon.core.protocols.responses.read import convert, read_struct
@@ -50,7 +51,7 @@ def body_to_request(body: bytes, headers: Mapping[str, str], limits: RequestLimi
     if not reader.items:
         raise InvalidRequest("`messages` must have a message with content.", param="messages", code="empty_array")
     tools = ToolReader(given.mcp_servers or [])
-    for at, tool in enumerate(given.tools or ()):
+    for at, tool in enumerate(current_tools(given.tools or [], given.messages)):
         tools.read(tool, f"tools[{at}]")
     tools.finish()
     choice = given.tool_choice

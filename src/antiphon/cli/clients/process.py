@@ -1,7 +1,7 @@
-"""Codex as a child process. A signal to stop leaves none of the processes behind that were started for it.
+"""A program as a child process. A signal to stop leaves none of the processes behind that were started for it.
 
-Codex itself ends the commands that it runs only at SIGINT, and only without its user interface. At any other signal it ends at
-once, and its commands go on.
+Codex, for one, ends the commands that it runs only at SIGINT, and only without its user interface. At any other signal it ends
+at once, and its commands go on.
 """
 
 import contextlib
@@ -63,7 +63,7 @@ def _adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def run_codex_process(command: Sequence[str], environment: Mapping[str, str]) -> int:
+def run_process(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Returns its exit code. Only within `stop_signals`."""
     process = subprocess.Popen(command, env=environment)
     while True:
@@ -76,7 +76,7 @@ def run_codex_process(command: Sequence[str], environment: Mapping[str, str]) ->
                 end(process)
                 _end_all(started)
                 raise
-            # Ctrl-C is for Codex, which decides what it means. A terminal has sent it to Codex, too, and once more is no harm.
+            # Ctrl-C is for the program, which decides what it means. A terminal has sent it there, too: once more is no harm.
             if sys.platform != "win32":
                 process.send_signal(signal.SIGINT)
 

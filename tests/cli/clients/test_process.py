@@ -10,9 +10,9 @@ from support.commands import python_path
 
 SCRIPT = """
 import os, sys
-from antiphon.cli.codex.process import descendants, run_codex_process, stop_signals
+from antiphon.cli.clients.process import descendants, run_process, stop_signals
 with stop_signals():
-    code = run_codex_process(["/bin/sh", "-c", sys.argv[1]], os.environ)
+    code = run_process(["/bin/sh", "-c", sys.argv[1]], os.environ)
 print(code, len(descendants(os.getpid())))
 """
 

@@ -1,4 +1,4 @@
-"""The gateway that Codex uses: the one that is named, one that runs, or one that is started and stopped with Codex."""
+"""The gateway that a program uses: the one that is named, one that runs, or one that is started and stopped with it."""
 
 import contextlib
 import os
@@ -14,8 +14,9 @@ import typer
 
 from antiphon.app.running_gateways import find, local_url
 from antiphon.child_processes.child import python_command
-from antiphon.cli.codex.process import STOP_TIMEOUT, end
-from antiphon.cli.gateway_client import KEY_VARIABLE, GatewayClient, GatewayFailed, key_for, opener_for
+from antiphon.cli.clients.process import STOP_TIMEOUT, end
+from antiphon.cli.clients.program import CannotStart, Program
+from antiphon.cli.gateway_client import GatewayClient, GatewayFailed, key_for, opener_for
 from antiphon.cli.gateway_readiness import PATIENCE, wait_until_ready, when_ready
 from antiphon.settings.keys import needs_key, plain_key
 from antiphon.settings.settings import Settings, data_directory
@@ -30,28 +31,24 @@ UNAUTHORIZED = 401
 DEFAULT_PORT = Settings().port
 WAITING = "Waiting for an engine; a model may have to be downloaded first. The gateway's log is {log}."
 NO_ANSWER = "No gateway answers at {url}. Start one there, or leave out --url: then one that runs is found, or one is started."
-SEVERAL = "Several gateways run. Codex uses the newest one, {url}. --url URL chooses another one: {others}."
-ELSEWHERE = "Codex uses the gateway at {url}."
+SEVERAL = "Several gateways run. {name} uses the newest one, {url}. --url URL chooses another one: {others}."
+ELSEWHERE = "{name} uses the gateway at {url}."
 NEEDS_KEY = "The gateway at {url} needs a key. Set {variable} to one, then run this again."
-ONLY_HASHES = f"The settings have only hashes of keys. Set {KEY_VARIABLE} to a key, then run this again."
-
-
-class CannotStart(Exception):
-    """Codex cannot run. The message says why, and what to do about it."""
+ONLY_HASHES = "The settings have only hashes of keys. Set {variable} to a key, then run this again."
 
 
 @contextlib.contextmanager
-def gateway(settings: Settings, file: Path | None, named: str | None) -> Iterator[tuple[str, bool]]:
-    """The URL of a gateway. If none runs, one is started, and stopped when Codex exits: then it is ours. `file`: has its
+def gateway(program: Program, settings: Settings, file: Path | None, named: str | None) -> Iterator[tuple[str, bool]]:
+    """The URL of a gateway. If none runs, one is started, and stopped when the program exits: then it is ours. `file`: has its
     settings. `named`: the URL that the user has given."""
-    if (running := running_gateway(settings, named)) is not None:
+    if (running := running_gateway(program, settings, named)) is not None:
         yield running, False
         return
-    with _started_gateway(settings, file) as url:
+    with _started_gateway(program, settings, file) as url:
         yield url, True
 
 
-def running_gateway(settings: Settings, named: str | None = None) -> str | None:
+def running_gateway(program: Program, settings: Settings, named: str | None = None) -> str | None:
     """The one that is named; else the one at the address in the settings; else, if they leave the port open, the newest."""
     if named is not None:
         url = named.rstrip("/").removesuffix("/v1")
@@ -65,17 +62,17 @@ def running_gateway(settings: Settings, named: str | None = None) -> str | None:
     found = [gateway.url for gateway in find() if _answers(gateway.url)]
     if found:
         said = SEVERAL if len(found) > 1 else ELSEWHERE
-        typer.echo(said.format(url=found[0], others=", ".join(found[1:])), err=True)
+        typer.echo(said.format(name=program.name, url=found[0], others=", ".join(found[1:])), err=True)
     return next(iter(found), None)
 
 
 @contextlib.contextmanager
-def _started_gateway(settings: Settings, file: Path | None) -> Iterator[str]:
-    log = data_directory(settings) / "codex-gateway.log"
+def _started_gateway(program: Program, settings: Settings, file: Path | None) -> Iterator[str]:
+    log = data_directory(settings) / f"{program.command}-gateway.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     options = ["--config", str(file)] if file is not None else []
     with log.open("wb") as output:
-        # In a session of its own: Ctrl-C in the terminal is for Codex.
+        # In a session of its own: Ctrl-C in the terminal is for the program.
         process = subprocess.Popen(
             python_command("antiphon", "serve", *options), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             start_new_session=True,
@@ -135,19 +132,19 @@ def _answers(url: str) -> bool:
         return False
 
 
-def client_key(settings: Settings) -> str | None:
-    """The key that Codex sends. None: it needs none."""
-    key = plain_key(settings) or os.environ.get(KEY_VARIABLE)
+def client_key(program: Program, settings: Settings) -> str | None:
+    """The key that the program sends. None: it needs none."""
+    key = plain_key(settings) or os.environ.get(program.key_variable)
     if key is None and needs_key(settings):
-        raise CannotStart(ONLY_HASHES)
+        raise CannotStart(ONLY_HASHES.format(variable=program.key_variable))
     return key
 
 
-def fetch(url: str, path: str, key: str | None) -> Any:
+def fetch(program: Program, url: str, path: str, key: str | None) -> Any:
     """What the gateway answers there, once it is ready."""
     client = GatewayClient(url, key or "none")
     try:
         return when_ready(client, lambda: client.get(path))
     except GatewayFailed as failed:
-        needs_key = NEEDS_KEY.format(url=url, variable=KEY_VARIABLE)
+        needs_key = NEEDS_KEY.format(url=url, variable=program.key_variable)
         raise CannotStart(needs_key if failed.status == UNAUTHORIZED else str(failed)) from None

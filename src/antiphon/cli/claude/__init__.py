@@ -1,0 +1,1 @@
+"""`antiphon claude`: Claude Code in an environment that fits the gateway and its model."""

@@ -1,0 +1,130 @@
+"""`antiphon claude`: runs Claude Code on the gateway, in a folder of its own."""
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+from msgspec import Struct
+
+from antiphon.app.running_gateways import local_url
+from antiphon.cli.claude.arguments import named_model, needs_model
+from antiphon.cli.claude.environment import (
+    CLAUDE,
+    LEAN_VARIABLES,
+    ROOM,
+    Environment,
+    elsewhere,
+    folder_variables,
+    gateway_variables,
+    lean_options,
+    make_folder,
+    proxy_variables,
+    window_variables,
+)
+from antiphon.cli.clients.gateway import DEFAULT_PORT, client_key, running_gateway
+from antiphon.cli.clients.process import run_process
+from antiphon.cli.clients.program import Choice
+from antiphon.cli.clients.session import Served, better_line, list_models, refuse_small_window, run_session
+from antiphon.engines.embedded.weights import alias_of
+from antiphon.settings.settings import Settings, data_directory
+
+LEAN = "Claude Code runs with four tools and short instructions, because {reason}. `antiphon claude --full` leaves it as it is."
+SMALL_WINDOW = "the context window has {window} tokens"
+NOTHING_RUNS = (
+    "# No gateway runs, so its models are not known. Start one with `antiphon`, then print this again:\n"
+    "# that adds the model and its context window.\n"
+)
+HIDDEN_KEY = "# The key of the gateway is not printed: set ANTIPHON_API_KEY to it.\n"
+
+
+class Plan(Struct, frozen=True):
+    """What Claude Code is to use, and how."""
+
+    environment: Environment
+    # In front of the user's arguments.
+    options: Sequence[str] = ()
+    model: str | None = None
+    # Why it is lean. None: it is not.
+    lean: str | None = None
+
+
+def run_claude(settings: Settings, choice: Choice) -> int:
+    """Returns Claude Code's exit code."""
+    binary, home = CLAUDE.find(), _home(settings)
+    make_folder(home)
+
+    def alone() -> int:
+        return _start(binary, choice, Plan(folder_variables(home)))
+
+    def served(served: Served) -> int:
+        plan = _plan(home, choice, served, anyway=choice.anyway)
+        if plan.lean is not None:
+            typer.echo(LEAN.format(reason=plan.lean), err=True)
+        if plan.model is not None and (better := better_line(settings, choice, served, plan.model)) is not None:
+            typer.echo(better, err=True)
+        return _start(binary, choice, plan)
+
+    return run_session(CLAUDE, settings, choice, alone=None if needs_model(choice.arguments) else alone, served=served)
+
+
+def _start(binary: str, choice: Choice, plan: Plan) -> int:
+    kept = {name: value for name, value in os.environ.items() if name not in elsewhere(os.environ)}
+    return run_process([binary, *plan.options, *choice.arguments], {**kept, **plan.environment})
+
+
+def _home(settings: Settings) -> Path:
+    return data_directory(settings) / "claude"
+
+
+def _plan(home: Path, choice: Choice, served: Served, *, anyway: bool) -> Plan:
+    listed = list_models(CLAUDE, served)
+    model = listed.choose(named_model(choice.arguments))
+    window, help = listed.windows[model], listed.helped.get(model, {})
+    small = None if ROOM.is_in(window, lean=False) else SMALL_WINDOW.format(window=window)
+    lean = None if choice.full else (help.get("reason") if help.get("lean_codex") else None) or small
+    if not anyway:
+        refuse_small_window(ROOM, served, model, listed.windows, lean=lean is not None, full=choice.full)
+    environment = {
+        **folder_variables(home),
+        **gateway_variables(served.url, served.key, model),
+        **proxy_variables(served.url, os.environ),
+        **window_variables(window),
+        **(LEAN_VARIABLES if lean is not None else {}),
+    }
+    return Plan(environment, lean_options(choice.arguments) if lean is not None else (), model, lean)
+
+
+# ---- --print ---------------------------------------------------------------------------------------------------------
+
+
+def print_command(settings: Settings, choice: Choice) -> None:
+    """As lines for a shell. Nothing is started, neither a gateway nor Claude Code."""
+    url, key = running_gateway(CLAUDE, settings, choice.url), client_key(CLAUDE, settings)
+    home = _home(settings)
+    if url is None:
+        plan = Plan({**folder_variables(home), **_without_gateway(settings, choice, key)})
+    else:
+        plan = _plan(home, choice, Served(url, key), anyway=True)
+    make_folder(home)
+    typer.echo((NOTHING_RUNS if url is None else "") + _lines(plan, choice.arguments, has_key=key is not None), nl=False)
+
+
+def _without_gateway(settings: Settings, choice: Choice, key: str | None) -> Environment:
+    embedded = alias_of(settings.model) if settings.model is not None else None
+    model = named_model(choice.arguments) or settings.default_model or embedded
+    return gateway_variables(local_url(settings.host, settings.port or DEFAULT_PORT), key, model)
+
+
+def _lines(plan: Plan, arguments: Sequence[str], *, has_key: bool) -> str:
+    removed = elsewhere(os.environ)
+    shown = {name: shlex.quote(value) for name, value in plan.environment.items()}
+    if has_key:
+        shown["ANTHROPIC_AUTH_TOKEN"] = f'"${CLAUDE.key_variable}"'
+    lines = [
+        *([f"unset {' '.join(removed)}\n"] if removed else []),
+        *(f"export {name}={value}\n" for name, value in shown.items()),
+        shlex.join([CLAUDE.command, *plan.options, *arguments]) + "\n",
+    ]
+    return (HIDDEN_KEY if has_key else "") + "".join(lines)

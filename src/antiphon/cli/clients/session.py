@@ -1,0 +1,92 @@
+"""A session of a program on a gateway: how it is run, and what the gateway says about its models."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from antiphon.app.start_up import better_model
+from antiphon.cli.clients.gateway import client_key, fetch, gateway
+from antiphon.cli.clients.process import Stopped, stop_signals
+from antiphon.cli.clients.program import CannotStart, Choice, Program
+from antiphon.cli.clients.window import Room
+from antiphon.cli.models import pulled_model
+from antiphon.settings.settings import Settings
+
+NO_MODEL = (
+    "The engine behind {url} lists no models, so {name} cannot choose one. Load a model into the engine, or start the gateway "
+    "with --default-model NAME or ANTIPHON_DEFAULT_MODEL=NAME. Then run this again."
+)
+
+
+class Served(Struct, frozen=True):
+    """The gateway of a session."""
+
+    url: str
+    # None: it needs none.
+    key: str | None
+    # It was started for this session.
+    is_ours: bool = False
+
+
+def run_session(
+    program: Program,
+    settings: Settings,
+    choice: Choice,
+    *,
+    alone: Callable[[], int] | None,
+    served: Callable[[Served], int],
+) -> int:
+    """Returns the program's exit code. `alone` runs it without a gateway, which it does not need then."""
+    try:
+        with stop_signals():
+            if alone is not None:
+                return alone()
+            with gateway(program, settings, choice.file, choice.url) as (url, is_ours):
+                return served(Served(url, client_key(program, settings), is_ours))
+    except Stopped as stopped:
+        # As a shell reports it.
+        return 128 + stopped.number
+
+
+# ---- models ----------------------------------------------------------------------------------------------------------
+
+
+class Models(Struct, frozen=True):
+    """What the gateway lists."""
+
+    # Entries of Codex's catalog.
+    entries: Sequence[dict[str, Any]]
+    # By model: the help that it gets.
+    helped: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def windows(self) -> dict[str, int]:
+        """By model, in tokens."""
+        return {entry["slug"]: entry["context_window"] for entry in self.entries}
+
+    def choose(self, *wanted: Any) -> str:
+        """The first of these that is served. If none is, the first that is listed answers for it."""
+        served = self.windows
+        return next((name for name in wanted if isinstance(name, str) and name in served), next(iter(served)))
+
+
+def list_models(program: Program, served: Served) -> Models:
+    listing = fetch(program, served.url, "/v1/models", served.key)
+    if not listing["models"]:
+        raise CannotStart(NO_MODEL.format(url=served.url, name=program.name))
+    return Models(listing["models"], listing.get("antiphon_help", {}))
+
+
+def refuse_small_window(room: Room, served: Served, model: str, windows: Mapping[str, int], *, lean: bool, full: bool) -> None:
+    if room.is_in(windows[model], lean=lean):
+        return
+    engines = fetch(room.program, served.url, "/ready", served.key).get("engines", [])
+    raise CannotStart(room.too_small(model, windows, engines, lean=lean, full=full))
+
+
+def better_line(settings: Settings, choice: Choice, served: Served, model: str) -> str | None:
+    """The line of the gateway about a better model, which goes to its log here. Without an embedded engine, there is none."""
+    if choice.url is not None or (settings.upstream and settings.model is None):
+        return None
+    return better_model(settings, model) if served.is_ours else pulled_model(settings, model)
