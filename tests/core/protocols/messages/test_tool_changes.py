@@ -39,7 +39,7 @@ def changed(kind: str, **tool: Any) -> Body:
 
 def offered(tools: list[Body], *messages: Body) -> list[str]:
     body = msgspec.json.encode({"model": "mock", "max_tokens": 10, "messages": [ASKED, *messages], "tools": tools})
-    return [each["name"] for each in body_to_request(body, {}, RequestLimits()).request.tools or []]
+    return [each.get("name", each["type"]) for each in body_to_request(body, {}, RequestLimits()).request.tools or []]
 
 
 def test_a_deferred_tool_is_not_offered_until_a_result_refers_to_it() -> None:
@@ -51,7 +51,7 @@ def test_a_deferred_tool_is_not_offered_until_a_result_refers_to_it() -> None:
 
 def test_a_search_of_the_server_leaves_all_tools_on() -> None:
     search = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
-    assert offered([search, FETCH, READ]) == ["Fetch", "Read"]
+    assert offered([search, FETCH, READ]) == ["tool_search", "Fetch", "Read"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 from antiphon.wire.input_items import Tool
 from antiphon.wire.messages import Block
 
-# A server that searches among its tools knows all of them. It is not here: then all of them are offered.
+# A search that the gateway runs finds the others: none of them has to wait for a message.
 SEARCHES = "tool_search_tool"
 
 
