@@ -20,6 +20,7 @@ BLOCKS = {
 # The environment that has the packages of a section; None: that of the tests.
 PYTHON = {
     "openai (Python)": None,
+    "anthropic (Python)": "openai3",
     "OpenAI Agents SDK (Python)": None,
     "LangChain (Python)": "openai3",
     "Pydantic AI": "openai3",
@@ -29,7 +30,7 @@ PYTHON = {
     "Haystack": "openai3",
     "Inspect": "inspect",
 }
-NODE = ["openai (Node)", "OpenAI Agents SDK (Node)", "Vercel's AI SDK", "Mastra", "LangChain (Node)"]
+NODE = ["openai (Node)", "anthropic (Node)", "OpenAI Agents SDK (Node)", "Vercel's AI SDK", "Mastra", "LangChain (Node)"]
 CONFIGURED = ["opencode", "Copilot CLI", "llm"]
 
 
