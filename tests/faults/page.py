@@ -14,14 +14,15 @@ HEAD = """\
 # When an engine fails
 
 What an engine may do wrong, and what the client gets. This page is made from `tests/faults/rows.py`. A test plays every row
-over real sockets: streamed, whole, over a WebSocket, in the background, followed and polled, and as messages of Anthropic's
-API, streamed and whole. It also checks that there is exactly one answer with one terminal event, that no task, connection or
-descriptor is left, and that the next request is served.
+over real sockets: streamed, whole, over a WebSocket, in the background, followed and polled, as messages of Anthropic's API and
+as chat completions, streamed and whole. It also checks that there is exactly one answer with one terminal event, that no task,
+connection or descriptor is left, and that the next request is served.
 
 - **streamed**: the event that ends the stream, with the code of its error; or the HTTP error, if the stream had not begun. A
   WebSocket gets the same, with an `error` event in place of the HTTP error.
 - **whole**: the HTTP answer to a request that is not streamed, with the code of its error.
-- Messages get the same status and the same end, with Anthropic's types of errors, an `error` event, and 529 in place of 503.
+- Messages get the same status and the same end, with Anthropic's types of errors, an `error` event, and 529 in place of 503. A
+  chat completion that fails in the middle ends with a chunk that is an error object.
 - **background**: the last event, and what polling shows.
 - **again**: whether the gateway asks the engine once more before the client hears of it. The tests allow one further attempt.
 - **Retry-After**: whether the HTTP error has this header. "no use": it has `x-should-retry: false` instead.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from faults.engine import Act, Forever, Step
-from faults.ways import IN_BACKGROUND, MESSAGES, Outcome
+from faults.ways import CHATS, IN_BACKGROUND, MESSAGES, Outcome
 from support.engine import DONE, USAGE, answer, call, chunk, text
 from support.raw_server import CHUNKED, chunked
 
@@ -32,6 +32,8 @@ class Expected:
     def outcome(self, way: str) -> Outcome:
         if way in MESSAGES:
             return self._of_message(MESSAGES[way])
+        if way in CHATS:
+            return replace(self, begun=self._has_begun).outcome(CHATS[way])
         if self.ended != "failed":
             return Outcome(self.ended)
         if way in IN_BACKGROUND or (self.begun and way != "whole"):
@@ -39,11 +41,14 @@ class Expected:
         # A WebSocket has no headers, and a frame with a status in their place.
         return Outcome("error", self.code, self.status, self.retry_after, self.futile and way != "websocket")
 
+    @property
+    def _has_begun(self) -> bool:
+        """What a client of the Responses API gets as an event, before anything else of a stream, is an HTTP error to others."""
+        return self.begun and self.event_code != "context_length_exceeded"
+
     def _of_message(self, way: str) -> Outcome:
         """Anthropic's errors have a type in place of a code, and a status of their own for an engine that is not there."""
-        # What a client of the Responses API gets as an event, before anything else of a stream, is an HTTP error.
-        begun = self.begun and self.event_code != "context_length_exceeded"
-        outcome = replace(self, begun=begun).outcome(way)
+        outcome = replace(self, begun=self._has_begun).outcome(way)
         match outcome.ended:
             case "failed":
                 return replace(outcome, code=TYPES_OF_EVENTS.get(outcome.code or "", "api_error"))

@@ -8,7 +8,7 @@ from http.client import HTTPMessage, parse_headers
 from typing import Any
 
 import msgspec
-from support import messages
+from support import chat, messages
 from support.background import Background
 from support.gateway import GatewayUnderTest
 from support.sockets import Socket
@@ -164,6 +164,32 @@ async def message_whole(gateway: GatewayUnderTest, socket: Socket) -> Outcome:
     return Outcome(STOPPED[msgspec.json.decode(answer.body)["stop_reason"]])
 
 
+# ---- Chat Completions, of requests that are not passed through -------------------------------------------------------
+
+CHAT = {"messages": [{"role": "user", "content": "Hi"}], "tools": [chat.WEATHER]}
+# Why a completion has finished → how the response has ended.
+FINISHED = {"stop": "completed", "tool_calls": "completed", "length": "incomplete", "content_filter": "incomplete"}
+CHAT_PATH = "/v1/chat/completions"
+
+
+async def chat_streamed(gateway: GatewayUnderTest, socket: Socket) -> Outcome:
+    answer = await answer_of(gateway, {**CHAT, "stream": True}, CHAT_PATH)
+    if answer.status != 200:
+        return _error_of(answer)
+    chunks = chat.chunks_of(answer.body)
+    if "error" in chunks[-1]:
+        return Outcome("failed", chunks[-1]["error"]["code"])
+    (reason,) = chat.finish_of(chunks)
+    return Outcome(FINISHED[reason])
+
+
+async def chat_whole(gateway: GatewayUnderTest, socket: Socket) -> Outcome:
+    answer = await answer_of(gateway, CHAT, CHAT_PATH)
+    if answer.status != 200:
+        return _error_of(answer)
+    return Outcome(FINISHED[msgspec.json.decode(answer.body)["choices"][0]["finish_reason"]])
+
+
 WAYS: dict[str, Ask] = {
     "stream": streamed,
     "whole": whole,
@@ -172,8 +198,11 @@ WAYS: dict[str, Ask] = {
     "background, polled": polled,
     "message, stream": message_streamed,
     "message, whole": message_whole,
+    "chat, stream": chat_streamed,
+    "chat, whole": chat_whole,
 }
 # Both have no HTTP answer of their own to be an error.
 IN_BACKGROUND = {"background, followed", "background, polled"}
 # A way of another protocol → the way that it is like.
 MESSAGES = {"message, stream": "stream", "message, whole": "whole"}
+CHATS = {"chat, stream": "stream", "chat, whole": "whole"}

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from support.background import held_back
+from support.chat import WEATHER
 from support.engine import MockEngine, Writer, text
 from support.gateway import GatewayUnderTest
 from support.sockets import connected
@@ -49,6 +50,11 @@ async def passed_through(gateway: GatewayUnderTest, key: dict[str, str]) -> Answ
     return await posted(gateway, "/v1/chat/completions", key, **CHAT)
 
 
+async def as_chat(gateway: GatewayUnderTest, key: dict[str, str]) -> Answer:
+    """With tools, so that it is not passed through."""
+    return await posted(gateway, "/v1/chat/completions", key, **CHAT, tools=[WEATHER])
+
+
 async def as_message(gateway: GatewayUnderTest, key: dict[str, str]) -> Answer:
     return await posted(gateway, "/v1/messages", key, max_tokens=100, **CHAT)
 
@@ -79,6 +85,7 @@ WAYS_IN: dict[str, Callable[[GatewayUnderTest, dict[str, str]], Awaitable[Answer
     "counted": counted,
     "passed through": passed_through,
     "a message": as_message,
+    "a chat": as_chat,
     "websocket": by_websocket,
 }
 every_way_in = pytest.mark.parametrize("way_in", WAYS_IN.values(), ids=WAYS_IN)
