@@ -219,9 +219,8 @@ async def test_a_session_is_continued_and_resumed(claude: Claude, engine: MockEn
     assert await claude.says("--resume", result["session_id"], "Are you sure?") == "Still Ada."
     for before, after in zip(engine.requests, engine.requests[1:], strict=False):
         assert after["messages"][: len(before["messages"])] == before["messages"]
-    assert [message["content"] for message in engine.last["messages"][-4:]] == [
-        *("Hello, Ada.", "What is my name?", "Ada.", "Are you sure?")[-4:],
-    ]
+    said = [message["content"] for message in engine.last["messages"][-4:]]
+    assert said == ["Hello, Ada.", "What is my name?", "Ada.", "Are you sure?"]
 
 
 async def test_a_conversation_is_compacted_before_a_small_window_is_full(claude: Claude, engine: MockEngine) -> None:
@@ -232,6 +231,23 @@ async def test_a_conversation_is_compacted_before_a_small_window_is_full(claude:
     assert "Do NOT call any tools" in summary["messages"][-1]["content"]
     assert summary["messages"][: len(work["messages"])] == work["messages"], "all of it is in the engine's cache"
     assert "All is well" in str(last["messages"])
+
+
+async def test_a_conversation_that_the_engine_finds_too_long_is_compacted(claude: Claude, engine: MockEngine) -> None:
+    problem = "This model's maximum context length is 32768 tokens. However, you requested 40000 tokens in the messages."
+    refused = Refusal(400, {"error": {"message": problem, "type": "BadRequestError", "code": 400}})
+    rounds = [calls(bash(f"echo {at}", id=f"call_{at}")) for at in range(2)]
+    engine.will(*rounds, refused, text("<summary>All is well</summary>"), text("Done."))
+    events = await claude.run("Work")
+    assert [event["compact_metadata"]["trigger"] for event in events if event.get("subtype") == "compact_boundary"] == ["auto"]
+    assert events[-1]["result"] == "Done."
+    assert "All is well" in str(engine.last["messages"])
+
+
+async def test_it_counts_the_tokens_of_its_context(claude: Claude) -> None:
+    shown = await claude.says("/context")
+    assert "System prompt" in shown
+    assert "Autocompact buffer" in shown
 
 
 # ---- failures --------------------------------------------------------------------------------------------------------
