@@ -7,5 +7,5 @@ from antiphon.cli import main
 
 if __name__ == "__main__":
     memory = int(sys.argv.pop(1))
-    with patch("antiphon.app.start_up.machine_memory", lambda: memory):
+    with patch("antiphon.engines.embedded.model_choice.machine_memory", lambda: memory):
         main()
