@@ -101,6 +101,13 @@ async def test_it_answers_at_once_and_asks_nobody_but_the_gateway(
     assert not list(claude.person.home.glob(".claude*")), "the user's own configuration is not touched"
 
 
+async def test_a_page_is_fetched_and_nobody_else_is_told(claude: Claude, engine: MockEngine, outside: list[bytes]) -> None:
+    fetch = use("WebFetch", id="call_2", url="https://heron.example/", prompt="What is it about?")
+    engine.will(calls(use("ToolSearch", query="select:WebFetch")), calls(fetch), text("I could not."))
+    assert await claude.says("--allowedTools=WebFetch", "Read that page") == "I could not."
+    assert {line.split()[1] for line in outside} == {b"heron.example:443"}
+
+
 async def test_a_file_is_edited(claude: Claude, engine: MockEngine) -> None:
     file = claude.folder / "greeting.txt"
     file.write_text("Hello world\n")
@@ -327,7 +334,7 @@ async def test_in_a_terminal_the_first_question_is_whether_the_folder_is_trusted
 
 
 async def test_in_a_terminal_a_session_gets_a_name_of_the_model_and_a_signal_ends_it(
-    claude: Claude, gateway: GatewayUnderTest, engine: MockEngine
+    claude: Claude, gateway: GatewayUnderTest, engine: MockEngine, outside: list[bytes]
 ) -> None:
     def reply(body: Body) -> bytes:
         return text('{"name": "greeting-of-the-day"}') if "response_format" in body else text("Greetings")
@@ -348,6 +355,7 @@ async def test_in_a_terminal_a_session_gets_a_name_of_the_model_and_a_signal_end
     terminal.close()
     (named,) = [request for request in engine.requests if "response_format" in request]
     assert "tools" not in named
+    assert outside == []
 
 
 async def test_a_signal_ends_claude_code_and_its_commands(
