@@ -101,6 +101,13 @@ async def test_it_answers_at_once_and_asks_nobody_but_the_gateway(
     assert not list(claude.person.home.glob(".claude*")), "the user's own configuration is not touched"
 
 
+async def test_a_page_is_fetched_and_nobody_else_is_told(claude: Claude, engine: MockEngine, outside: list[bytes]) -> None:
+    fetch = use("WebFetch", id="call_2", url="https://heron.example/", prompt="What is it about?")
+    engine.will(calls(use("ToolSearch", query="select:WebFetch")), calls(fetch), text("I could not."))
+    assert await claude.says("--allowedTools=WebFetch", "Read that page") == "I could not."
+    assert {line.split()[1] for line in outside} == {b"heron.example:443"}
+
+
 async def test_a_file_is_edited(claude: Claude, engine: MockEngine) -> None:
     file = claude.folder / "greeting.txt"
     file.write_text("Hello world\n")
@@ -197,7 +204,7 @@ async def test_a_pdf_is_read(claude: Claude, engine: MockEngine) -> None:
     file.write_bytes(make_pdf("The heron is late."))
     engine.will(calls(use("Read", file_path=str(file))), text("About a heron."))
     assert await claude.says("What is in letter.pdf?") == "About a heron."
-    assert "The heron is late." in results(engine)[0]
+    assert "The heron is late." in str(engine.last["messages"])
 
 
 async def test_an_answer_follows_a_schema(claude: Claude, engine: MockEngine) -> None:
@@ -219,9 +226,8 @@ async def test_a_session_is_continued_and_resumed(claude: Claude, engine: MockEn
     assert await claude.says("--resume", result["session_id"], "Are you sure?") == "Still Ada."
     for before, after in zip(engine.requests, engine.requests[1:], strict=False):
         assert after["messages"][: len(before["messages"])] == before["messages"]
-    assert [message["content"] for message in engine.last["messages"][-4:]] == [
-        *("Hello, Ada.", "What is my name?", "Ada.", "Are you sure?")[-4:],
-    ]
+    said = [message["content"] for message in engine.last["messages"][-4:]]
+    assert said == ["Hello, Ada.", "What is my name?", "Ada.", "Are you sure?"]
 
 
 async def test_a_conversation_is_compacted_before_a_small_window_is_full(claude: Claude, engine: MockEngine) -> None:
@@ -232,6 +238,23 @@ async def test_a_conversation_is_compacted_before_a_small_window_is_full(claude:
     assert "Do NOT call any tools" in summary["messages"][-1]["content"]
     assert summary["messages"][: len(work["messages"])] == work["messages"], "all of it is in the engine's cache"
     assert "All is well" in str(last["messages"])
+
+
+async def test_a_conversation_that_the_engine_finds_too_long_is_compacted(claude: Claude, engine: MockEngine) -> None:
+    problem = "This model's maximum context length is 32768 tokens. However, you requested 40000 tokens in the messages."
+    refused = Refusal(400, {"error": {"message": problem, "type": "BadRequestError", "code": 400}})
+    rounds = [calls(bash(f"echo {at}", id=f"call_{at}")) for at in range(2)]
+    engine.will(*rounds, refused, text("<summary>All is well</summary>"), text("Done."))
+    events = await claude.run("Work")
+    assert [event["compact_metadata"]["trigger"] for event in events if event.get("subtype") == "compact_boundary"] == ["auto"]
+    assert events[-1]["result"] == "Done."
+    assert "All is well" in str(engine.last["messages"])
+
+
+async def test_it_counts_the_tokens_of_its_context(claude: Claude) -> None:
+    shown = await claude.says("/context")
+    assert "System prompt" in shown
+    assert "Autocompact buffer" in shown
 
 
 # ---- failures --------------------------------------------------------------------------------------------------------
@@ -268,7 +291,7 @@ async def test_after_a_broken_stream_an_answer_is_asked_for_whole(
 
     engine.will(breaks, text("Whole."))
     assert await claude.says("Say hello") == "Whole."
-    assert [request.stream for request in recorder.requests] == [True, False]
+    assert [bool(request.stream) for request in recorder.requests] == [True, False]
 
 
 async def test_an_answer_that_breaks_off_is_continued(claude: Claude, engine: MockEngine) -> None:
@@ -311,7 +334,7 @@ async def test_in_a_terminal_the_first_question_is_whether_the_folder_is_trusted
 
 
 async def test_in_a_terminal_a_session_gets_a_name_of_the_model_and_a_signal_ends_it(
-    claude: Claude, gateway: GatewayUnderTest, engine: MockEngine
+    claude: Claude, gateway: GatewayUnderTest, engine: MockEngine, outside: list[bytes]
 ) -> None:
     def reply(body: Body) -> bytes:
         return text('{"name": "greeting-of-the-day"}') if "response_format" in body else text("Greetings")
@@ -332,6 +355,7 @@ async def test_in_a_terminal_a_session_gets_a_name_of_the_model_and_a_signal_end
     terminal.close()
     (named,) = [request for request in engine.requests if "response_format" in request]
     assert "tools" not in named
+    assert outside == []
 
 
 async def test_a_signal_ends_claude_code_and_its_commands(

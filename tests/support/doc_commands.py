@@ -19,6 +19,10 @@ NOT_RUN: dict[str, str] = {
     "antiphon codex": TERMINAL,
     "antiphon codex --full": TERMINAL,
     "antiphon codex resume ID": TERMINAL,
+    "antiphon claude": TERMINAL,
+    "antiphon claude --continue": TERMINAL,
+    "antiphon claude --full": TERMINAL,
+    "claude": TERMINAL,
     "copilot": TERMINAL,
     "docker build -f deploy/Dockerfile -t antiphon .": DOCKER,
     "docker build -f deploy/Dockerfile -t antiphon --build-arg EXTRAS=all .": DOCKER,
@@ -32,6 +36,7 @@ RUN_ELSEWHERE: dict[str, str] = {
     "pip install '.[all]'": "release/clean_environment.py",
     "pip install .": "release/clean_environment.py",
     'antiphon codex exec -s workspace-write "Fix the tests"': "tests/codex/test_command.py",
+    'antiphon claude -p "What does this program do?"': "tests/clients/test_claude_code.py",
 }
 # Labels of blocks that a test of their own runs, by page.
 LABELS_RUN_ELSEWHERE = {"docs/backup.md": "tests/release/test_backup.py"}

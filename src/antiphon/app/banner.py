@@ -31,6 +31,7 @@ TOOLS = {
 PROBES_TIMEOUT = 15.0
 NEXT = """  Next:       antiphon chat      talk to it here
               antiphon codex     let Codex work with it
+              antiphon claude    let Claude Code work with it
               antiphon ps        see what it does"""
 
 

@@ -12,6 +12,7 @@ from antiphon.app.running_gateways import local_url
 from antiphon.cli.claude.arguments import named_model, needs_model
 from antiphon.cli.claude.environment import (
     CLAUDE,
+    FULL_VARIABLES,
     LEAN_VARIABLES,
     ROOM,
     Environment,
@@ -91,9 +92,14 @@ def _plan(home: Path, choice: Choice, served: Served, *, anyway: bool) -> Plan:
         **gateway_variables(served.url, served.key, model),
         **proxy_variables(served.url, os.environ),
         **window_variables(window),
-        **(LEAN_VARIABLES if lean is not None else {}),
+        **(LEAN_VARIABLES if lean is not None else _unset(FULL_VARIABLES)),
     }
     return Plan(environment, lean_options(choice.arguments) if lean is not None else (), model, lean)
+
+
+def _unset(variables: Environment) -> Environment:
+    """Those that the user has not set."""
+    return {name: value for name, value in variables.items() if name not in os.environ}
 
 
 # ---- --print ---------------------------------------------------------------------------------------------------------

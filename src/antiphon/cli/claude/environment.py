@@ -121,8 +121,10 @@ def window_variables(window: int) -> Environment:
 # ---- lean ------------------------------------------------------------------------------------------------------------
 
 LEAN_TOOLS = "Bash,Edit,Read,Write"
-# Nothing is loaded later. The output of one command may have so many characters.
-LEAN_VARIABLES: Environment = {"ENABLE_TOOL_SEARCH": "false", "BASH_MAX_OUTPUT_LENGTH": "8000"}
+# The output of one command may have so many characters. And no tool is loaded later.
+LEAN_VARIABLES: Environment = {"BASH_MAX_OUTPUT_LENGTH": "8000", "ENABLE_TOOL_SEARCH": "false"}
+# A prompt of 12,000 tokens in place of 19,000: most tools are loaded once they are searched. Older versions have to be told.
+FULL_VARIABLES: Environment = {"ENABLE_TOOL_SEARCH": "true"}
 # What a commit or a pull request would say about its author.
 NO_ATTRIBUTION = '{"attribution":{"commit":"","pr":""}}'
 # An option, and the flags of the user that take its place.
