@@ -18,8 +18,8 @@ from antiphon.server.routes.models import LEAN_INSTRUCTIONS
 CLAUDE = Program("Claude Code", "claude", "@anthropic-ai/claude-code", "ANTIPHON_API_KEY")
 ROOM = Room(
     program=CLAUDE,
-    lean=Size(prompt=2_400, needed=8_192),
-    full=Size(prompt=12_000, needed=32_768),
+    lean=Size(prompt=2_500, needed=8_192),
+    full=Size(prompt=13_000, needed=32_768),
     better=65_536,
     model_flag="--model",
 )
