@@ -91,7 +91,7 @@ async def owner_of_key(request: web.Request) -> str:
         return ""
     given = key_of(request, app)
     if not given:
-        raise Unauthorized("No API key: send `Authorization: Bearer KEY`, or `api-key: KEY`.")
+        raise Unauthorized("No API key: send `Authorization: Bearer KEY`, `api-key: KEY` or `x-api-key: KEY`.")
     owner = keyring.owner_of(given)
     if owner is None:
         raise Unauthorized("Incorrect API key provided.")

@@ -29,8 +29,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     # How many processes answer requests, on the same port and with the same store; "auto": one for each core. Limits count over
     # all of them. More than 1 needs a store that processes can share: any but memory:.
     workers: Annotated[int, Meta(ge=1, le=256)] | Literal["auto"] = 1
-    # Keys of clients: each request must send one of them as `Authorization: Bearer KEY` or as `api-key: KEY`. Empty, and no
-    # `keys` and no `admin_key`: no key is needed.
+    # Keys of clients: each request must send one of them as `Authorization: Bearer KEY`, `api-key: KEY` or `x-api-key: KEY`.
+    # Empty, and no `keys` and no `admin_key`: no key is needed.
     api_key: tuple[str, ...] = ()
     # Origins of web pages that may use the API, such as https://example.com, or * for all. Empty: browsers keep them away.
     cors_origins: tuple[str, ...] = ()
