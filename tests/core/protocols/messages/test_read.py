@@ -215,8 +215,7 @@ def test_a_schema_is_strict(place: str) -> None:
 
 
 def test_other_fields() -> None:
-    made = read(temperature=0.5, top_p=0.9, top_k=5, stop_sequences=["END"], stream=True).request
-    assert made.engine_fields == {"top_k": 5}
+    made = read(temperature=0.5, top_p=0.9, stop_sequences=["END"], stream=True).request
     assert (made.max_output_tokens, made.temperature, made.top_p, made.stop, made.stream) == (50, 0.5, 0.9, ["END"], True)
     # Nothing is stored.
     assert made.store is False
@@ -247,10 +246,10 @@ def test_a_conversation_is_known_by_its_session(headers: dict[str, str], user: s
 
 def test_what_has_no_effect_is_said() -> None:
     edits = [{"type": "clear_thinking_20251015", "keep": "all"}, {"type": "clear_tool_uses_20250919"}]
-    made = read(container="c", service_tier="auto", context_management={"edits": edits}, colour="red")
+    made = read(top_k=5, service_tier="auto", context_management={"edits": edits}, colour="red")
     assert made.unknown == ["colour"]
     assert made.notices == [
-        "field container was left out: it has no effect here",
+        "field top_k was left out: it has no effect here",
         "field service_tier was left out: it has no effect here",
         "context_management: the edit 'clear_tool_uses_20250919' was not made",
     ]

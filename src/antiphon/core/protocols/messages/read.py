@@ -23,7 +23,7 @@ SESSION, AGENT = "x-claude-code-session-id", "x-claude-code-agent-id"
 LONGEST_KEY = 64
 
 # The fields that are accepted, and change nothing here.
-DROPPED = ("container", "service_tier")
+DROPPED = ("top_k", "container", "service_tier")
 WITHOUT_EFFECT = "field {name} was left out: it has no effect here"
 # Edits of the context that an engine's own template makes, or that change nothing.
 HARMLESS_EDITS = ("clear_thinking_20251015",)
@@ -74,7 +74,6 @@ def body_to_request(body: bytes, headers: Mapping[str, str], limits: RequestLimi
         prompt_cache_key=_conversation_key(given.metadata, headers),
         store=False,
         stream=given.stream,
-        engine_fields=None if given.top_k is None else {"top_k": given.top_k},
         client_metadata=NO_THOUGHTS if given.thinking is not None and given.thinking.display == "omitted" else None,
     )
     check_request(request, limits)
