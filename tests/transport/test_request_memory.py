@@ -35,6 +35,7 @@ async def test_a_request_is_gone_without_the_garbage_collector(
         gc.disable()
         try:
             await client.send(post(body))
+            assert b" 200 " in await client.reader.readuntil(b"\r\n")
             await client.reader.readuntil(b"\r\n0\r\n\r\n" if body is STREAMED else b"}}")
             async with asyncio.timeout(5):
                 await gone.wait()
