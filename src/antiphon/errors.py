@@ -31,6 +31,7 @@
 """
 
 import math
+import re
 from collections.abc import Collection, Mapping
 from typing import ClassVar
 
@@ -51,6 +52,15 @@ class EngineFailure(Struct, frozen=True):
     retry_after: float | None = None
     # What it says about another attempt; None: nothing.
     should_retry: bool | None = None
+
+
+_TOKENS = re.compile(r"(\d+)\s*(?:prompt |input )?tokens", re.IGNORECASE)
+
+
+def token_counts(words: str) -> list[int]:
+    """The numbers of tokens in an engine's words about a prompt that is too long: most say how many it has, and how many are
+    allowed."""
+    return [int(count) for count in _TOKENS.findall(words)]
 
 
 def seconds_to_header(seconds: float) -> str:

@@ -1,11 +1,11 @@
 """`truncation: "auto"`: a history that is too long loses its oldest turns."""
 
 import itertools
-import re
 from collections.abc import Callable
 
 import msgspec
 
+from antiphon.errors import token_counts
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.input_items import Item
 
@@ -40,8 +40,6 @@ def has_room_for(answer: int, chat: ChatRequest, window: int) -> bool:
     return answer <= window // 4 or tokens_by_length(prompt_text(chat)) + answer <= window
 
 
-# Most engines say how many tokens the prompt has, and how many are allowed.
-_TOKENS = re.compile(r"(\d+)\s*(?:prompt |input )?tokens", re.IGNORECASE)
 # The share that is left free for the answer.
 ROOM = 0.05
 # The share that is dropped if the engine does not say by how much the prompt is too long.
@@ -52,7 +50,7 @@ STAYS = frozenset({"compaction", "context_compaction", "additional_tools"})
 
 def share_to_drop(message: str, dropped: float) -> float:
     """The share of the history to drop, by the engine's message. `dropped` is the share that was dropped before."""
-    counts = [int(count) for count in _TOKENS.findall(message)]
+    counts = token_counts(message)
     if len(counts) < 2 or min(counts) == max(counts):
         return dropped + STEP
     fits = min(counts) / max(counts)

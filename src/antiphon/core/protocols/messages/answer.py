@@ -1,6 +1,5 @@
 """A response → a message: its blocks, why it stopped, and what it used. And an error → what its client gets."""
 
-import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
@@ -10,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from antiphon.core.protocols.messages.read import NO_EFFORT, NO_THOUGHTS, NO_THREAD
 from antiphon.core.protocols.messages.server_tools import item_to_call
-from antiphon.errors import ApiError, ContextLengthExceeded
+from antiphon.errors import ApiError, ContextLengthExceeded, token_counts
 from antiphon.partial_json import object_arguments
 from antiphon.wire.hosted_items import WebSearchCall
 from antiphon.wire.messages import (
@@ -174,8 +173,6 @@ EVENT_TYPES: Mapping[str, str] = {
     "context_length_exceeded": "invalid_request_error",
     "invalid_prompt": "invalid_request_error",
 }
-# Most engines say how many tokens the prompt has, and how many are allowed.
-_TOKENS = re.compile(r"(\d+)\s*(?:prompt |input )?tokens", re.IGNORECASE)
 # Claude Code compacts a conversation if an error has these words.
 TOO_LONG = "prompt is too long"
 
@@ -210,7 +207,7 @@ def failed_to_details(error: ResponseError) -> ErrorDetails:
 
 def too_long(words: str, otherwise: str) -> str:
     """`words`: the engine's."""
-    counts = [int(count) for count in _TOKENS.findall(words)]
+    counts = token_counts(words)
     if len(counts) >= 2 and min(counts) < max(counts):
         return f"{TOO_LONG}: {max(counts)} tokens > {min(counts)} maximum"
     return f"{TOO_LONG}: {otherwise}"
