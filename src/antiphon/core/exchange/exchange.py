@@ -155,11 +155,6 @@ class Exchange:
         return bool(self.request.stream)
 
     @property
-    def answer_ended(self) -> bool:
-        """The engine has sent the whole of its current answer."""
-        return self.answer.ended
-
-    @property
     def reading(self) -> bool:
         """More of the engine's body is wanted."""
         return self.answer.reading
