@@ -107,7 +107,7 @@ RESERVED_SHARE = 8
 
 
 def window_variables(window: int) -> Environment:
-    """The window of the model in tokens, as Claude Code is told it."""
+    """What Claude Code gets to know of the context window of the model, in tokens."""
     most = min(MOST_OUTPUT, window // SHARE)
     # So much more that it compacts when a small window has its eighth left. What does not fit is refused, and then compacted.
     spared = max(0, OWN_RESERVE - window // RESERVED_SHARE)
@@ -123,7 +123,7 @@ def window_variables(window: int) -> Environment:
 LEAN_TOOLS = "Bash,Edit,Read,Write"
 # The output of one command may have so many characters. And no tool is loaded later.
 LEAN_VARIABLES: Environment = {"BASH_MAX_OUTPUT_LENGTH": "8000", "ENABLE_TOOL_SEARCH": "false"}
-# A prompt of 12,000 tokens in place of 19,000: most tools are loaded once they are searched. Older versions have to be told.
+# A prompt of 12,000 tokens in place of 19,000: most tools are loaded once they are searched. Older versions need it set.
 FULL_VARIABLES: Environment = {"ENABLE_TOOL_SEARCH": "true"}
 # What a commit or a pull request would say about its author.
 NO_ATTRIBUTION = '{"attribution":{"commit":"","pr":""}}'

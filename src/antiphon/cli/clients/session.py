@@ -25,7 +25,7 @@ class Served(Struct, frozen=True):
     url: str
     # None: it needs none.
     key: str | None
-    # It was started for this session.
+    # It was started with the program, and ends with it.
     is_ours: bool = False
 
 

@@ -207,15 +207,16 @@ class Question:
         self.conversion: Conversion = request_to_chat(inputs)
         if self.conversion.unread or self.conversion.definitions or work.is_pending:
             work.begin(self.conversion)
-        self._limit_to_window(engine.knowledge.window_of(model))
+        if self._request.max_output_tokens is not None:
+            self._limit_to_window(self._request.max_output_tokens, engine.knowledge.window_of(model))
         if (rejection := self._progress.rejection) is not None:
             self.conversion = rejection_to_conversion(self.conversion, rejection, helped=help.stops_loops)
 
-    def _limit_to_window(self, window: int | None) -> None:
+    def _limit_to_window(self, most: int, window: int | None) -> None:
         """Some engines refuse an answer that may be longer than their window has room for, and clients ask for the longest that
         another model can write. Without a limit, an answer ends where the window does."""
-        most, chat, member = self._request.max_output_tokens, self.conversion.chat, self.conversion.dialect.max_tokens_member
-        if most is None or window is None or getattr(chat, member) is UNSET or has_room_for(most, chat, window):
+        chat, member = self.conversion.chat, self.conversion.dialect.max_tokens_member
+        if window is None or getattr(chat, member) is UNSET or has_room_for(most, chat, window):
             return
         notice = NO_ROOM.format(most=most, window=window)
         unlimited = structs.replace(chat, **{member: UNSET})

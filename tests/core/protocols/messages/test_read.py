@@ -76,6 +76,10 @@ PARTS = [
     ),
     ({"type": "document", "source": {"type": "file", "file_id": "file-1"}}, [{"type": "input_file", "file_id": "file-1"}]),
     (
+        {"type": "document", "source": {"type": "file", "file_id": "file-1"}, "title": "T"},
+        [said("T"), {"type": "input_file", "file_id": "file-1"}],
+    ),
+    (
         {"type": "search_result", "title": "T", "source": "s", "content": [{"type": "text", "text": "Found."}]},
         [said("T (s)\nFound.")],
     ),
@@ -146,6 +150,7 @@ def test_the_billing_header_is_cut_out_of_the_system_prompt() -> None:
     ]
     assert read(system=system).request.instructions == "Be brief.\n\nBe kind."
     assert read(system="Be brief.").request.instructions == "Be brief."
+    assert read(system="x-anthropic-billing-header: cc_version=1").request.instructions is None
     assert read().request.instructions is None
 
 
@@ -264,8 +269,16 @@ def test_an_effort_without_thinking_is_said_to_have_no_effect() -> None:
 def test_citations_that_are_not_made_are_said() -> None:
     source = {"type": "text", "media_type": "text/plain", "data": "A."}
     block = {"type": "document", "source": source, "citations": {"enabled": True}}
-    made = read(messages=[{"role": "user", "content": [block]}])
-    assert made.notices == ["citations of documents are not made: the answer has none"]
+    notice = "citations of documents are not made: the answer has none"
+    assert read(messages=[{"role": "user", "content": [block]}]).notices == [notice]
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [block]}
+    assert read(messages=[{"role": "user", "content": [result]}]).notices == [notice]
+
+
+def test_the_use_of_a_tool_without_its_result_is_left_out_with_a_notice() -> None:
+    use = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "Rome"}}
+    made = read(messages=[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": [use]}])
+    assert made.notices == ["blocks of type server_tool_use were left out: they mean nothing here"]
 
 
 @pytest.mark.parametrize(

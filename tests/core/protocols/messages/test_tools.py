@@ -53,7 +53,18 @@ def test_tools_that_servers_run_become_ours() -> None:
         {"type": "function", "name": "look", "parameters": {}, "defer_loading": True},
     ]
     assert made.include == ["web_search_call.results", "code_interpreter_call.outputs"]
-    assert made.most_calls == 5
+    # Code has no limit, and all calls are counted together.
+    assert made.most_calls is None
+    assert made.notices == [
+        "max_uses has no effect: the calls of all tools that the gateway runs are counted together, and some have no limit"
+    ]
+
+
+def test_limits_count_if_every_tool_of_the_gateway_has_one() -> None:
+    search = {"type": "web_search_20250305", "name": "web_search", "max_uses": 3}
+    fetch = {"type": "web_fetch_20250910", "name": "web_fetch", "max_uses": 2, "allowed_domains": ["a.example"]}
+    assert (read(search).most_calls, read(search, fetch).most_calls, read().most_calls) == (3, 5, None)
+    assert read(search, fetch).notices == ["allowed_domains or user_location of tool web_fetch_20250910 has no effect here"]
 
 
 def test_mcp_servers_offer_what_their_tool_sets_say() -> None:
@@ -94,11 +105,17 @@ def test_what_has_no_effect_is_said() -> None:
 
 def test_a_tool_that_the_gateway_runs_can_be_required() -> None:
     choice = ToolChoice(type="tool", name="web_search")
-    assert choice_to_responses(choice, [{"type": "web_search"}]) == {"type": "web_search"}
-    assert choice_to_responses(choice, []) == {"type": "function", "name": "web_search"}
+    assert choice_to_responses(choice, {"web_search": "web_search"}) == {"type": "web_search"}
+    assert choice_to_responses(choice, {}) == {"type": "function", "name": "web_search"}
+    hosted = read({"type": "code_execution_20250825", "name": "code_execution"}).hosted
+    assert choice_to_responses(ToolChoice(type="tool", name="code_execution"), hosted) == {"type": "code_interpreter"}
 
 
 def test_every_type_is_read() -> None:
     for kind in TYPES:
         dated = kind if kind in ("custom", "mcp_toolset") else f"{kind}_20260101"
-        read({"type": dated, "name": "tool", "mcp_server_name": "a"}, servers=({"name": "a", "url": "https://a.example"},))
+        made = read(
+            {"type": dated, "name": "tool", "mcp_server_name": "a"}, servers=({"name": "a", "url": "https://a.example"},)
+        )
+        # A tool, and the server; the one that nobody runs is said.
+        assert len(made.tools) + len(made.notices) == (1 if kind == "mcp_toolset" else 2), kind

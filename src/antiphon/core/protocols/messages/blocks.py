@@ -61,6 +61,11 @@ class ItemReader:
                 self.read_block(block, f"{where}.content[{at}]", readers)
         self._end_message()
 
+    def finish(self) -> None:
+        """All messages have been read."""
+        for use in self._uses.values():
+            self.foreign(use, "")
+
     def read_block(self, block: Block, where: str, readers: "Mapping[str, ReadBlock]") -> None:
         kind = block.get("type")
         reader = readers.get(kind) if isinstance(kind, str) else None
@@ -97,7 +102,7 @@ class ItemReader:
         document = convert(block, DocumentInput, where)
         if (document.citations or {}).get("enabled"):
             self._notice(CITATIONS)
-        self.parts += _document(document, where)
+        self.parts += self._document(document, where)
 
     def search_result(self, block: Block, where: str) -> None:
         found = convert(block, SearchResultInput, where)
@@ -122,7 +127,7 @@ class ItemReader:
 
     def tool_result(self, block: Block, where: str) -> None:
         result = convert(block, ToolResultInput, where)
-        output = _output(result, where)
+        output = self._output(result, where)
         self._add({"type": "function_call_output", "call_id": result.tool_use_id, "output": output})
 
     def server_use(self, block: Block, where: str) -> None:
@@ -144,6 +149,47 @@ class ItemReader:
 
     def tool_change(self, block: Block, where: str) -> None:
         """It changes what the model is offered, and says nothing."""
+
+    def reference(self, block: Block, where: str) -> None:
+        self.parts.append(self.to_part(str(block.get("tool_name", ""))))
+
+    # ---- what blocks contain -----------------------------------------------------------------------------------------
+
+    def _document(self, document: DocumentInput, where: str) -> list[Item]:
+        source = document.source
+        # What the client says about it comes first. The title of a file that is sent is its name.
+        context = _texts(document.context)
+        about = [*_texts(document.title), *context]
+        match source.type:
+            case "text":
+                return [*about, *_texts(_member(source, "data", where))]
+            case "content":
+                return [*about, *self._inside(source.content or [], f"{where}.source.content")]
+            case "file":
+                return [*about, {"type": "input_file", "file_id": _member(source, "file_id", where)}]
+            case "url":
+                return [*about, {"type": "input_file", "file_url": _member(source, "url", where)}]
+        named = {"filename": document.title} if document.title else {}
+        return [*context, {"type": "input_file", "file_data": _data_url(source, where), **named}]
+
+    def _inside(self, content: str | list[Block], where: str) -> list[Item]:
+        """The parts of a document or of a result."""
+        if isinstance(content, str):
+            return _texts(content)
+        reader = ItemReader()
+        for at, block in enumerate(content):
+            reader.read_block(block, f"{where}[{at}]", INSIDE)
+        self._notices |= reader._notices
+        return reader.parts
+
+    def _output(self, result: ToolResultInput, where: str) -> str | list[Item]:
+        """A string if it is nothing but text."""
+        parts = self._inside(result.content or "", f"{where}.content")
+        text = "\n".join(part["text"] for part in parts if part["type"] == "input_text")
+        says_so = not result.is_error or ERROR in text.lower()
+        if any(part["type"] != "input_text" for part in parts):
+            return parts if says_so else [*_texts(FAILED), *parts]
+        return text if says_so else ": ".join(filter(None, (FAILED, text)))
 
 
 ReadBlock = Callable[[ItemReader, Block, str], None]
@@ -182,7 +228,17 @@ READERS: Mapping[str, Mapping[str, ReadBlock]] = {
 }
 
 
-# ---- images, documents and results -----------------------------------------------------------------------------------
+# In a document, or in the result of a tool.
+INSIDE: Mapping[str, ReadBlock] = {
+    **OF_ALL,
+    "image": ItemReader.image,
+    "document": ItemReader.document,
+    "search_result": ItemReader.search_result,
+    "tool_reference": ItemReader.reference,
+}
+
+
+# ---- sources ---------------------------------------------------------------------------------------------------------
 
 
 def _image(block: Block, where: str) -> Item:
@@ -194,54 +250,8 @@ def _image(block: Block, where: str) -> Item:
     return {"type": "input_image", "image_url": _data_url(source, where)}
 
 
-def _document(document: DocumentInput, where: str) -> list[Item]:
-    source = document.source
-    # What the client says about it comes first. A file has its title as its name.
-    context = _texts(document.context)
-    named = {"filename": document.title} if document.title else {}
-    match source.type:
-        case "text":
-            return [*_texts(document.title), *context, *_texts(_member(source, "data", where))]
-        case "content":
-            return [*_texts(document.title), *context, *_parts(source.content or [], f"{where}.source.content")]
-        case "file":
-            return [*context, {"type": "input_file", "file_id": _member(source, "file_id", where)}]
-        case "url":
-            return [*context, {"type": "input_file", "file_url": _member(source, "url", where)}]
-    return [*context, {"type": "input_file", "file_data": _data_url(source, where), **named}]
-
-
 def _texts(text: str | None) -> list[Item]:
     return [{"type": "input_text", "text": text}] if text else []
-
-
-def _parts(content: str | list[Block], where: str) -> list[Item]:
-    """The content of a document or of a result."""
-    if isinstance(content, str):
-        return _texts(content)
-    reader = ItemReader()
-    for at, block in enumerate(content):
-        reader.read_block(block, f"{where}[{at}]", INSIDE)
-    return reader.parts
-
-
-INSIDE: Mapping[str, ReadBlock] = {
-    **OF_ALL,
-    "image": ItemReader.image,
-    "document": ItemReader.document,
-    "search_result": ItemReader.search_result,
-    "tool_reference": lambda reader, block, where: reader.parts.append(reader.to_part(str(block.get("tool_name", "")))),
-}
-
-
-def _output(result: ToolResultInput, where: str) -> str | list[Item]:
-    """A string if it is nothing but text."""
-    parts = _parts(result.content or "", f"{where}.content")
-    text = "\n".join(part["text"] for part in parts if part["type"] == "input_text")
-    says_so = not result.is_error or ERROR in text.lower()
-    if any(part["type"] != "input_text" for part in parts):
-        return parts if says_so else [*_texts(FAILED), *parts]
-    return text if says_so else ": ".join(filter(None, (FAILED, text)))
 
 
 def _data_url(source: Source, where: str) -> str:

@@ -48,6 +48,7 @@ def body_to_request(body: bytes, headers: Mapping[str, str], limits: RequestLimi
     reader = ItemReader()
     for at, message in enumerate(given.messages):
         reader.read(message, f"messages[{at}]")
+    reader.finish()
     if not reader.items:
         raise InvalidRequest("`messages` must have a message with content.", param="messages", code="empty_array")
     tools = ToolReader(given.mcp_servers or [])
@@ -60,7 +61,7 @@ def body_to_request(body: bytes, headers: Mapping[str, str], limits: RequestLimi
         input=reader.items,
         instructions=_system(given.system),
         tools=tools.tools or None,
-        tool_choice=None if choice is None else choice_to_responses(choice, tools.tools),
+        tool_choice=None if choice is None else choice_to_responses(choice, tools.hosted),
         # A thought is restored from its seal, also if the answer is stored.
         include=[SEALED_REASONING, *tools.include],
         max_tool_calls=tools.most_calls,
@@ -81,9 +82,10 @@ def body_to_request(body: bytes, headers: Mapping[str, str], limits: RequestLimi
 
 
 def _system(system: str | list[Block] | None) -> str | None:
-    if system is None or isinstance(system, str):
-        return system
-    texts = (convert(block, TextInput, f"system[{at}]").text for at, block in enumerate(system))
+    if system is None:
+        return None
+    blocks = [{"text": system}] if isinstance(system, str) else system
+    texts = (convert(block, TextInput, f"system[{at}]").text for at, block in enumerate(blocks))
     return "\n\n".join(text for text in texts if text and not text.startswith(BILLING)) or None
 
 
@@ -99,8 +101,8 @@ def _format(given: CreateMessage) -> TextOptions | None:
 
 
 def _effort(given: CreateMessage) -> str | None:
-    """Where `thinking` is not set, the model does as it does by default, and what it thinks is not shown: few engines can be
-    told not to think, and each of them in another way."""
+    """Where `thinking` is not set, the model does as it does by default, and what it thinks is not shown: few engines can
+    switch thinking off, and each of them in another way."""
     if given.thinking is None:
         return None
     if given.thinking.type == "disabled":

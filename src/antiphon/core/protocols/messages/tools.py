@@ -23,6 +23,9 @@ _VERSION = re.compile(r"_\d{8}$")
 WEB_RESULTS, CODE_OUTPUTS = f"{type_of(WebSearchCall)}.results", f"{type_of(CodeInterpreterCall)}.outputs"
 NOT_RUN = "the tool {kind} was left out: the gateway does not run it"
 NO_EFFECT = "{member} of tool {kind} has no effect here"
+NOT_LIMITED = (
+    "max_uses has no effect: the calls of all tools that the gateway runs are counted together, and some have no limit"
+)
 NO_SERVER = "the tool set of MCP server {name} was left out: `mcp_servers` does not have it"
 
 
@@ -73,10 +76,18 @@ class ToolReader:
         self.notices: list[str] = []
         # What the answer has to show of the calls that the gateway runs.
         self.include: list[str] = []
-        # How many such calls there may be, if that is said.
-        self.most_calls: int | None = None
+        # The names of tools that the gateway runs → their types.
+        self.hosted: dict[str, str] = {}
+        # How often each of them may be called; None: as often as the model likes.
+        self._limits: list[int | None] = []
         read = [convert(each, McpServer, f"mcp_servers[{at}]") for at, each in enumerate(servers)]
         self._servers = {server.name: server for server in read}
+
+    @property
+    def most_calls(self) -> int | None:
+        """How many calls the gateway may run, if each of its tools has a limit: they are counted together."""
+        limits = [limit for limit in self._limits if limit is not None]
+        return sum(limits) if limits and len(limits) == len(self._limits) else None
 
     def read(self, tool: Tool, where: str) -> None:
         kind = tool.get("type") or "custom"
@@ -93,6 +104,8 @@ class ToolReader:
             config = server.tool_configuration or ToolConfig()
             if config.enabled is not False:
                 self._add_server(server, config.allowed_tools)
+        if self.most_calls is None and any(self._limits):
+            self.notices.append(NOT_LIMITED)
 
     # ---- tools that the client runs ----------------------------------------------------------------------------------
 
@@ -109,8 +122,11 @@ class ToolReader:
         given = convert(tool, WebTool, where)
         if given.blocked_domains:
             self.notices.append(NO_EFFECT.format(member="blocked_domains", kind=tool["type"]))
-        self._limit(given.max_uses)
-        if any(each["type"] == "web_search" for each in self.tools):
+        is_first = "web_search" not in self.hosted.values()
+        self._add_hosted(tool, "web_search", given.max_uses)
+        if not is_first:
+            if given.allowed_domains or given.user_location:
+                self.notices.append(NO_EFFECT.format(member="allowed_domains or user_location", kind=tool["type"]))
             return
         filters = {"filters": {"allowed_domains": given.allowed_domains}} if given.allowed_domains else {}
         location = {"user_location": given.user_location} if given.user_location else {}
@@ -118,6 +134,7 @@ class ToolReader:
         self.include.append(WEB_RESULTS)
 
     def code(self, tool: Tool, where: str) -> None:
+        self._add_hosted(tool, "code_interpreter")
         self.tools.append({"type": "code_interpreter", "container": {"type": "auto"}})
         self.include.append(CODE_OUTPUTS)
 
@@ -147,10 +164,11 @@ class ToolReader:
         if allowed is not None:
             made["allowed_tools"] = allowed
         self.tools.append(made)
+        self._limits.append(None)
 
-    def _limit(self, uses: int | None) -> None:
-        if uses is not None:
-            self.most_calls = (self.most_calls or 0) + uses
+    def _add_hosted(self, tool: Tool, kind: str, limit: int | None = None) -> None:
+        self.hosted[str(tool.get("name"))] = kind
+        self._limits.append(limit)
 
 
 ReadTool = Callable[[ToolReader, Tool, str], None]
@@ -241,11 +259,12 @@ TYPES: Mapping[str, ReadTool] = {
 CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
 
-def choice_to_responses(choice: ToolChoice, tools: list[Tool]) -> str | dict[str, Any]:
+def choice_to_responses(choice: ToolChoice, hosted: Mapping[str, str]) -> str | dict[str, Any]:
+    """`hosted`: the names of tools that the gateway runs, and their types."""
     if choice.type != "tool":
         return CHOICES[choice.type]
     if choice.name is None:
         param = "tool_choice.name"
         raise InvalidRequest(f"Missing required parameter: `{param}`.", param=param, code="missing_required_parameter")
-    is_hosted = any(each["type"] == choice.name for each in tools)
-    return {"type": choice.name} if is_hosted else {"type": "function", "name": choice.name}
+    kind = hosted.get(choice.name)
+    return {"type": "function", "name": choice.name} if kind is None else {"type": kind}
