@@ -8,11 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, NamedTuple
 
+from msgspec import UNSET
+
 from antiphon.core.events.encode import Encoder
 from antiphon.core.events.json_pieces import JsonPieces
 from antiphon.core.protocols.responses.fields import RequestLimits
 from antiphon.errors import ApiError
-from antiphon.wire.responses import CreateResponse, Response
+from antiphon.wire.responses import CreateResponse, ReasoningItem, Response
 
 Channel = Literal["http", "websocket", "background", "compact"]
 
@@ -94,3 +96,19 @@ class ClientProtocol(ABC):
         """The answer to a request that fails before its stream begins, whatever fails: also one that no route has seen. What
         is not valid HTTP has no path, and gets the errors of the first protocol. What fails later is an event, which the
         encoder gets. An error may have no `code`; its `kind` is always there. `request_id`: "" if there is none."""
+
+
+# ---- what the protocols beside the Responses API share ---------------------------------------------------------------
+
+# The code of a failed response → the type of its error, where OpenAI's and Anthropic's APIs have the same.
+EVENT_TYPES: Mapping[str, str] = {
+    "rate_limit_exceeded": "rate_limit_error",
+    "context_length_exceeded": "invalid_request_error",
+    "invalid_prompt": "invalid_request_error",
+}
+
+
+def thought_of(item: ReasoningItem) -> str:
+    """The text of a thought, or its summary."""
+    parts = item.summary if item.content is UNSET else item.content
+    return "".join(part.text for part in parts)

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from antiphon.core.protocols.client_protocol import EVENT_TYPES, thought_of
 from antiphon.errors import ApiError
 from antiphon.wire.chat_completions import (
     Annotation,
@@ -65,7 +66,7 @@ def output_to_message(output: Iterable[OutputItem]) -> AnswerMessage:
     is_silent = not texts and bool(calls or refusals)
     return AnswerMessage(
         content=None if is_silent else "".join(part.text for part in texts),
-        reasoning_content="".join(map(thought_of, output)) or UNSET,
+        reasoning_content="".join(thought_of(item) for item in output if isinstance(item, ReasoningItem)) or UNSET,
         refusal="".join(refusals) or None,
         annotations=[made for part in texts for each in part.annotations if (made := to_annotation(each)) is not None],
         tool_calls=calls or UNSET,
@@ -74,14 +75,6 @@ def output_to_message(output: Iterable[OutputItem]) -> AnswerMessage:
 
 def _parts(output: Iterable[OutputItem]) -> Iterator[OutputText | OutputRefusal]:
     return (part for item in output if isinstance(item, OutputMessage) for part in item.content)
-
-
-def thought_of(item: OutputItem) -> str:
-    """ "": the item is none."""
-    if not isinstance(item, ReasoningItem):
-        return ""
-    parts = item.summary if item.content is UNSET else item.content
-    return "".join(part.text for part in parts)
 
 
 def item_to_call(item: OutputItem, index: int | UnsetType = UNSET) -> ToolCall | None:
@@ -136,12 +129,6 @@ FIELDS: Mapping[str, str] = {
     "text.format": "response_format",
     "max_output_tokens": "max_completion_tokens",
     "reasoning.effort": "reasoning_effort",
-}
-# The code of a failed response → the type of the error.
-EVENT_TYPES: Mapping[str, str] = {
-    "rate_limit_exceeded": "rate_limit_error",
-    "context_length_exceeded": "invalid_request_error",
-    "invalid_prompt": "invalid_request_error",
 }
 
 Envelope = dict[str, dict[str, str | None]]

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from antiphon.core.protocols.client_protocol import EVENT_TYPES, thought_of
 from antiphon.core.protocols.messages.read import NO_EFFORT, NO_THOUGHTS, NO_THREAD
 from antiphon.core.protocols.messages.server_tools import item_to_call
 from antiphon.errors import ApiError, ContextLengthExceeded, token_counts
@@ -93,12 +94,6 @@ def annotation_to_citation(annotation: Mapping[str, Any]) -> dict[str, Any] | No
     return {"type": "web_search_result_location", "cited_text": "", "url": url, "title": title, "encrypted_index": ""}
 
 
-def thought_of(item: ReasoningItem) -> str:
-    """The text, or what stands for it."""
-    parts = item.summary if item.content is UNSET else item.content
-    return "".join(part.text for part in parts)
-
-
 def signature_of(item: ReasoningItem) -> str:
     """The seal of the thought, by which it is restored when the client sends it back."""
     return "" if item.encrypted_content is UNSET else item.encrypted_content
@@ -167,12 +162,6 @@ NAMES: Mapping[str, str] = {
 }
 # The codes that Anthropic's own errors have, too.
 ERROR_CODES = frozenset({NO_THREAD})
-# The code of a failed response → the type of the error.
-EVENT_TYPES: Mapping[str, str] = {
-    "rate_limit_exceeded": "rate_limit_error",
-    "context_length_exceeded": "invalid_request_error",
-    "invalid_prompt": "invalid_request_error",
-}
 # Claude Code compacts a conversation if an error has these words.
 TOO_LONG = "prompt is too long"
 
