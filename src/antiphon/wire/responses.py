@@ -64,6 +64,19 @@ class ContextManagement(Struct):
     compact_threshold: Annotated[int, Meta(ge=1000, le=2**53)] | None = None
 
 
+class Beyond(Struct, omit_defaults=True):
+    """What a request of another protocol asks for, and the Responses API has no field for."""
+
+    # Fields that an engine gets as they are, by their names.
+    engine_fields: dict[str, Any] | None = None
+    # What the engine's answer has beside the members of the API is passed on.
+    passes_extras: bool = False
+    # The text ends before the first of these, and the response says before which.
+    stop_sequences: list[str] | None = None
+    # Thoughts are shown without their text, by their seals alone.
+    hides_thoughts: bool = False
+
+
 class CreateResponse(Struct):
     """The body of POST /v1/responses."""
 
@@ -107,8 +120,8 @@ class CreateResponse(Struct):
     image: dict[str, Any] | None = None
     # False: the input is accepted, to be continued later, and no answer is made.
     generate: bool | None = None
-    # Fields that an engine gets as they are, by their names. Only readers of other protocols set it: it is no field of the API.
-    engine_fields: dict[str, Any] | None = None
+    # Only readers of other protocols set it: it is no field of the API.
+    beyond: Beyond | None = None
 
 
 # ---- output items ----------------------------------------------------------------------------------------------------
@@ -295,6 +308,13 @@ class CompactedResponse(Struct, kw_only=True):
     usage: Usage | None
 
 
+class EngineExtras(Struct):
+    """Members of an engine's answer that the API does not have: of the answer, and of its choice."""
+
+    members: dict[str, Any] = {}
+    choice: dict[str, Any] = {}
+
+
 class Response(Struct, kw_only=True):
     """All 31 keys of the Open Responses `ResponseResource`, in the order in which OpenAI sends them."""
 
@@ -337,5 +357,8 @@ class Response(Struct, kw_only=True):
     metadata: dict[str, str] = {}
     # What was changed or left out, a line each.
     antiphon_notices: list[str] | UnsetType = UNSET
+    # What other protocols show: the sequence that ended the text, and what the engine's answer had beside the API's members.
+    stop_sequence: str | UnsetType = UNSET
+    engine_extras: EngineExtras | UnsetType = UNSET
     # The text of the output, once there is one: not in the events that begin a stream.
     output_text: str | UnsetType = UNSET

@@ -382,6 +382,24 @@ TOOLS = [{"type": "function", "function": {"name": name, "parameters": {}}} for 
 SAME = {"reasoning": "reasoning_content"}
 
 
+# What OpenAI's chunks have, and the engines write as they do.
+OF_CHUNK = {"id", "object", "created", "model", "choices", "usage"}
+OF_CHOICE = {"index", "delta", "finish_reason", "logprobs"}
+
+
+def extras_of(chunks: list[dict[str, Any]]) -> dict[str, Any]:
+    """The last value of each member that is the engine's own; of lists, such as tokens, all of them."""
+    extras: dict[str, Any] = {}
+    for each in chunks:
+        own = {name: value for name, value in each.items() if name not in OF_CHUNK}
+        for choice in each["choices"]:
+            own |= {name: value for name, value in choice.items() if name not in OF_CHOICE}
+        for name, value in own.items():
+            if value is not None:
+                extras[name] = [*extras.get(name, ()), *value] if isinstance(value, list) else value
+    return extras
+
+
 def told(raw: bytes) -> dict[str, Any]:
     """What a client is told by a stream, without ids and times, and without what says nothing."""
     chunks = chunks_of(raw)
@@ -396,6 +414,7 @@ def told(raw: bytes) -> dict[str, Any]:
         "pieces": [*itertools.dropwhile(str.isspace, pieces)],
         "finish": finish_of(chunks),
         "model": {chunk["model"] for chunk in chunks},
+        "extras": extras_of(chunks),
     }
 
 

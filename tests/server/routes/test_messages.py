@@ -66,6 +66,32 @@ async def test_a_message_is_streamed(gateway: GatewayUnderTest, engine: MockEngi
     }
 
 
+@pytest.mark.parametrize("kind", ["llamacpp", "vllm"])
+async def test_a_stop_sequence_ends_the_text_on_every_engine_and_is_named(kind: str) -> None:
+    async def write_on(write: Writer) -> None:
+        await write(chunk({"content": "one ST"}) + chunk({"content": "OP two"}))
+        # It would go on for as long as somebody listens.
+        await asyncio.Event().wait()
+
+    async with standing_before(kind, write_on, write_on, text("No end.")) as (gateway, engine):
+        message = await create(gateway, stop_sequences=["STOP", "never"])
+        assert message["content"] == [{"type": "text", "text": "one "}]
+        assert (message["stop_reason"], message["stop_sequence"]) == ("stop_sequence", "STOP")
+        assert message["usage"]["output_tokens"] > 0, "estimated: the engine had no time to count"
+        events = await stream(gateway, stop_sequences=["STOP"])
+        assert events[-2]["delta"] == {"stop_reason": "stop_sequence", "stop_sequence": "STOP"}
+        assert fold(events)["content"] == message["content"]
+        assert "stop" not in engine.last
+        message = await create(gateway, stop_sequences=["STOP"])
+        assert (message["stop_reason"], message["stop_sequence"]) == ("end_turn", None)
+
+
+async def test_an_empty_stop_sequence_is_refused(gateway: GatewayUnderTest) -> None:
+    status, error = await gateway.post(body(stop_sequences=["END", " "]), "/v1/messages", headers=VERSION)
+    assert status == 400
+    assert "`stop_sequences[1]`" in error["error"]["message"]
+
+
 async def test_calls_are_blocks_and_go_on_after_their_results(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(
         answer(chunk({"content": "Let me look."}), call("look", '{"at": "it"}', id="a"), finish="tool_calls"),

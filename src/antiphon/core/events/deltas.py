@@ -5,7 +5,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from antiphon.errors import ApiError
-from antiphon.wire.responses import Logprob, Usage
+from antiphon.wire.responses import EngineExtras, Logprob, Usage
 
 
 class ReasoningDelta(Struct, frozen=True, gc=False):
@@ -55,8 +55,18 @@ class UsageReport(Struct, frozen=True):
     usage: Usage
 
 
+class ExtrasDelta(Struct, frozen=True):
+    """What a chunk has beside the members of the API."""
+
+    extras: EngineExtras
+    # The chunk has nothing else.
+    is_all: bool
+
+
 class Finished(Struct, frozen=True, gc=False):
     reason: str
+    # What ended the text, if it was ended here.
+    stop_sequence: str | None = None
 
 
 class EngineFailed(Struct, frozen=True):
@@ -72,6 +82,7 @@ Delta = (
     | CallDelta
     | ThoughtEnded
     | UsageReport
+    | ExtrasDelta
     | Finished
     | EngineFailed
 )

@@ -11,7 +11,16 @@ from antiphon.errors import ApiError, Cancelled
 from antiphon.sealing import NO_SEALER, KeptItems
 from antiphon.wire import events
 from antiphon.wire.events import Event
-from antiphon.wire.responses import IncompleteDetails, Logprob, OutputItem, OutputMessage, OutputText, Response, ResponseError
+from antiphon.wire.responses import (
+    EngineExtras,
+    IncompleteDetails,
+    Logprob,
+    OutputItem,
+    OutputMessage,
+    OutputText,
+    Response,
+    ResponseError,
+)
 
 
 class Numbering:
@@ -53,6 +62,26 @@ TERMINAL: dict[str, type[Terminal]] = {
 class Heartbeat(events.ResponseInProgress, tag="response.in_progress"):
     """Says again that the response is in progress, while there is nothing else to say. Other protocols have another sign of
     life for it."""
+
+
+class ExtrasReceived(Event, tag="antiphon.engine_extras"):
+    """The engine's answer has members that the API does not have. Only protocols that pass them on get this event."""
+
+    extras: EngineExtras
+    # They came alone. Others come right before the rest of what they came with.
+    is_all: bool
+
+
+def join_extras(joined: EngineExtras | None, later: EngineExtras) -> EngineExtras:
+    """Adds to what was joined before. What comes later counts; lists of a choice, such as the tokens of each chunk, go on."""
+    joined = EngineExtras({}, {}) if joined is None else joined
+    joined.members |= later.members
+    for name, value in later.choice.items():
+        if isinstance(value, list) and isinstance(known := joined.choice.get(name), list):
+            known += value
+        else:
+            joined.choice[name] = list(value) if isinstance(value, list) else value
+    return joined
 
 
 def snapshot(response: Response) -> Response:

@@ -24,14 +24,14 @@ class Answering(Phase):
     def proceed(self) -> Ask:
         opened, request = self.opened, self.opened.request
         conversion = opened.question.conversion
-        # What is made in the background may be followed at any time.
-        is_seen = bool(request.stream or opened.response.background)
+        # What is made in the background may be followed at any time; what ends at a sequence is searched as it comes.
+        ends_early = request.beyond is not None and request.beyond.stop_sequences is not None
+        is_seen = bool(request.stream or opened.response.background or ends_early)
         start = thought_start(conversion.chat, conversion.dialect, is_seen=is_seen)
         may_cite = request.text is None or not wants_json(request)
         opened.answers.enforcement.begin_answer(conversion.requirements)
-        opened.answers.reader.begin(
-            start, conversion.finder(), opened.sources if may_cite else None, PROTOCOLS[conversion.dialect.protocol]
-        )
+        protocol, sources = PROTOCOLS[conversion.dialect.protocol], opened.sources if may_cite else None
+        opened.answers.reader.begin(start, conversion.finder(), sources, protocol, request.beyond)
         self.step = Ask(conversion.chat, opened.question.engine.number, self.reason)
         return self.step
 

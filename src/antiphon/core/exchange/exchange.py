@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from antiphon.core.checks.work import CheckOutcome, CheckWork
 from antiphon.core.events.lifecycle import NO_CONTAINERS, Lifecycle
@@ -334,6 +334,9 @@ class Exchange:
         response.usage = answers.usage.total()
         if answers.enforcement.requirements.hosted:
             response.tool_usage = calls_to_tool_usage(answers.output.calls)
+        if opened.request.beyond is not None:
+            response.stop_sequence = answers.output.stop_sequence or UNSET
+            response.engine_extras = answers.output.extras or UNSET
         opened.show_notices()
         now, incomplete = int(opened.environment.now()), answers.output.ending.incomplete
         terminal = self._lifecycle.end(now, incomplete=incomplete, error=self._sequence.error)

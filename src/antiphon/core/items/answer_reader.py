@@ -15,8 +15,10 @@ from antiphon.core.stream.engine_protocols import CHAT_COMPLETIONS, EngineProtoc
 from antiphon.core.stream.fast_path import Continuation
 from antiphon.core.stream.reasoning_tags import Start
 from antiphon.core.stream.repeated_prompts import WithoutRepeatedPrompts
+from antiphon.core.stream.stop_sequences import TextUpToStop
 from antiphon.core.stream.text_calls import CallFinder, ConstrainedCall, calls_ending_thought
 from antiphon.errors import ApiError
+from antiphon.wire.responses import Beyond
 
 NOT_BEGUN = AnswerStream()
 
@@ -73,10 +75,16 @@ class AnswerReader:
         finder: CallFinder | None,
         sources: Sources | None = None,
         protocol: EngineProtocol = CHAT_COMPLETIONS,
+        beyond: Beyond | None = None,
     ) -> None:
-        """`sources`: what the answer may cite. `protocol`: the API of the engine."""
-        searched = CitedText(finder, sources) if sources else finder
-        self._stream = protocol.reader(start, searched, most_at_once=self._most_at_once)
+        """`sources`: what the answer may cite. `protocol`: the API of the engine. `beyond`: what the client's API has beside
+        the Responses API."""
+        stops = beyond.stop_sequences if beyond is not None else None
+        searched = TextUpToStop(finder, stops) if stops else finder
+        if sources:
+            searched = CitedText(searched, sources)
+        passes_extras = beyond is not None and beyond.passes_extras
+        self._stream = protocol.reader(start, searched, most_at_once=self._most_at_once, passes_extras=passes_extras)
         self._finder = finder
         self._output.begin_answer()
         self.reading = True
@@ -216,6 +224,6 @@ class AnswerReader:
         self.continuation = self._behind_cut = None
         # An engine that has finished an answer which was rejected still has its usage to report, unless it has failed.
         stream = self._stream
-        if stream.ended or stream.failed or (sequence.error is not None and self._output.reason is None):
+        if stream.ended or stream.is_cut or stream.failed or (sequence.error is not None and self._output.reason is None):
             self.reading = False
         self.needs_caller = not self.reading or sequence.check is not None or stream.is_behind

@@ -10,6 +10,7 @@ from antiphon.core.events.deltas import (
     CitedDelta,
     Delta,
     EngineFailed,
+    ExtrasDelta,
     Finished,
     ReasoningDelta,
     RefusalDelta,
@@ -17,7 +18,7 @@ from antiphon.core.events.deltas import (
     ThoughtEnded,
     UsageReport,
 )
-from antiphon.core.events.lifecycle import EventOptions
+from antiphon.core.events.lifecycle import EventOptions, ExtrasReceived, join_extras
 from antiphon.core.items.calls import FORMS, CallState, Forms
 from antiphon.core.items.enforcement import Enforcement
 from antiphon.core.items.item_sequence import ItemSequence
@@ -28,7 +29,7 @@ from antiphon.core.items.usage import UsageCount, Written
 from antiphon.core.protocols.responses.references import beside_id
 from antiphon.core.stream.chat_chunks import COMPLETED, ending_of, reason_to_error
 from antiphon.errors import ApiError
-from antiphon.wire.responses import OutputItem
+from antiphon.wire.responses import EngineExtras, OutputItem
 
 # ---- Which call a piece of one belongs to: engines leave out ids or indexes, or give parallel calls the same index or id ----
 
@@ -115,7 +116,9 @@ class Output:
         "_style",
         "_usage",
         "ending",
+        "extras",
         "reason",
+        "stop_sequence",
     )
 
     def __init__(
@@ -131,6 +134,10 @@ class Output:
         # Why the engine finished its current answer, and what that means.
         self.reason: str | None = None
         self.ending = COMPLETED
+        # What ended the text, if it was ended here.
+        self.stop_sequence: str | None = None
+        # What the answers had beside the members of the API.
+        self.extras: EngineExtras | None = None
         self._sequence = sequence
         self._new_id = new_id
         self._style = style
@@ -147,7 +154,7 @@ class Output:
 
     def begin_answer(self) -> None:
         """Another answer of the engine follows."""
-        self.reason, self.ending = None, COMPLETED
+        self.reason, self.ending, self.stop_sequence = None, COMPLETED, None
         self._pieces = None
         self._answer_start = len(self._sequence.opened)
         self._sequence.begin_answer()
@@ -318,10 +325,14 @@ class Output:
     def _receive_usage(self, delta: UsageReport) -> None:
         self._usage.report(delta.usage)
 
+    def _receive_extras(self, delta: ExtrasDelta) -> None:
+        self.extras = join_extras(self.extras, delta.extras)
+        self._sequence.feed([ExtrasReceived(extras=delta.extras, is_all=delta.is_all)])
+
     def _receive_finish(self, delta: Finished) -> None:
         # The first reason counts; engines repeat themselves.
         if not self.reason:
-            self.reason, self.ending = delta.reason, ending_of(delta.reason)
+            self.reason, self.ending, self.stop_sequence = delta.reason, ending_of(delta.reason), delta.stop_sequence
         cut = self.ending.incomplete is not None
         if self.ending.error is not None and (error := reason_to_error(self.reason)) is not None:
             self._sequence.fail(error)
@@ -342,6 +353,7 @@ _RECEIVERS: dict[type[Any], Callable[[Output, Any], None]] = {
     CallDelta: Output._receive_call,
     ThoughtEnded: Output._receive_thought_end,
     UsageReport: Output._receive_usage,
+    ExtrasDelta: Output._receive_extras,
     Finished: Output._receive_finish,
     EngineFailed: Output._receive_failure,
 }

@@ -72,8 +72,8 @@ def make_chat(
         _add_free_extra(chat, sampling)
     if request.reasoning is not None:
         _note_lost_effort(request.reasoning, chat, dialect, notices)
-    if request.engine_fields:
-        _join_template_arguments(chat, request.engine_fields)
+    if request.beyond is not None and request.beyond.engine_fields:
+        _join_template_arguments(chat, request.beyond.engine_fields)
     return MadeChat(chat, logprobs, notices)
 
 
@@ -98,8 +98,8 @@ def _chat(
         chat.tools = offer.shown
         chat.tool_choice = offer.choice
         chat.parallel_tool_calls = requirements.parallel
-    if request.engine_fields:
-        _add_engine_fields(chat, request.engine_fields)
+    if request.beyond is not None and request.beyond.engine_fields:
+        _add_engine_fields(chat, request.beyond.engine_fields)
     if dialect.cache_key_member is not None and request.prompt_cache_key:
         setattr(chat, dialect.cache_key_member, request.prompt_cache_key)
     if request.max_output_tokens is not None:

@@ -138,7 +138,7 @@ OF_COMPACTION = "compaction."
 PER_FILE = 200
 
 # Fields of a request that are set after it was read.
-SET_LATER = ("model", "stream", "store", "background", "generate", "engine_fields")
+SET_LATER = ("model", "stream", "store", "background", "generate", "beyond")
 _set_later = attrgetter(*SET_LATER)
 
 

@@ -21,7 +21,7 @@ from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import ApiError
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.events import Event
-from antiphon.wire.responses import CreateResponse, Response
+from antiphon.wire.responses import Beyond, CreateResponse, Response
 
 # Of a recording without one.
 NO_ENVIRONMENT = Environment(new_id=lambda prefix: prefix, now=lambda: 0.0)
@@ -142,7 +142,9 @@ def run_again(recording: Recording) -> Rerun:
 
 def recording_to_request(recording: Recording) -> CreateResponse:
     request, _ = body_to_request(recording.request or recording.body, NO_LIMITS)
-    return structs.replace(request, **recording.set_later)
+    # In a recording that was read from a file, it is plain JSON.
+    beyond = msgspec.convert(recording.set_later.get("beyond"), Beyond | None)
+    return structs.replace(request, **{**recording.set_later, "beyond": beyond})
 
 
 def _make_exchange(recording: Recording, rerun: Rerun) -> Exchange:

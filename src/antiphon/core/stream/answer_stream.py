@@ -14,16 +14,23 @@ class AnswerStream:
     """An engine's bytes → deltas: `receive()` bytes, then `close()`. A reader has to do no more than that. The rest is for
     large pieces, for short cuts, and for what the answer teaches."""
 
-    __slots__ = ("ended", "most_at_once")
+    __slots__ = ("ended", "is_cut", "most_at_once")
 
     def __init__(
-        self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None, *, most_at_once: int = sys.maxsize
+        self,
+        start: Start = Start.UNKNOWN,
+        finder: CallFinder | None = None,
+        *,
+        most_at_once: int = sys.maxsize,
+        passes_extras: bool = False,
     ) -> None:
         """`start`: whether the answer begins inside a thought. `finder`: of calls in the text. `most_at_once`: what is longer
-        is left to `read_on()`."""
+        is left to `read_on()`. `passes_extras`: what an answer has beside the members of the API is a delta, too."""
         self.most_at_once = most_at_once
         # The engine has said that its answer is complete.
         self.ended = False
+        # The rest of the answer is not wanted.
+        self.is_cut = False
 
     def receive(self, data: bytes) -> list[Delta]:
         raise NotImplementedError

@@ -13,6 +13,7 @@ from antiphon.core.events.deltas import (
     CallDelta,
     Delta,
     EngineFailed,
+    ExtrasDelta,
     Finished,
     ReasoningDelta,
     RefusalDelta,
@@ -95,6 +96,21 @@ def _to_annotation(given: dict[str, Any]) -> dict[str, Any]:
     return {"type": "url_citation", **URL_CITATION, **known}
 
 
+# The members of a chunk and of its choice that are read, or written anew.
+_OF_CHUNK = frozenset({*chat.Chunk.__struct_fields__, "id", "created", "model", "service_tier"} - {"timings"})
+_OF_CHOICE = frozenset(chat.Choice.__struct_fields__)
+
+
+def _extras_of(data: bytes) -> responses.EngineExtras:
+    chunk = msgspec.json.decode(data)
+    choices = chunk.get("choices") or [{}]
+    members, choice = (
+        {name: value for name, value in each.items() if name not in known and value is not None}
+        for each, known in ((chunk, _OF_CHUNK), (choices[0], _OF_CHOICE))
+    )
+    return responses.EngineExtras(members, choice)
+
+
 def _plain_text(content: str | list[chat.ContentPart]) -> str:
     """Some servers send content in parts."""
     return content if isinstance(content, str) else "".join(part.text for part in content)
@@ -115,9 +131,11 @@ def _is_bare_error(chunk: chat.Chunk) -> bool:
 class ChunkReader:
     """`receive()` the data of each frame, then `close()`. Text is searched for calls, if there is a finder."""
 
-    __slots__ = ("_annotations", "_finder", "_is_closed", "_logprobs", "_thinks", "failed", "has_logprobs", "tags")
+    __slots__ = (
+        "_annotations", "_extras", "_finder", "_is_closed", "_logprobs", "_thinks", "failed", "has_logprobs", "tags",
+    )  # fmt: skip
 
-    def __init__(self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None) -> None:
+    def __init__(self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None, *, passes_extras: bool = False) -> None:
         self._thinks = start is not Start.NEVER
         self.tags = ThinkTags(start) if self._thinks else JsonText()
         self._finder = finder
@@ -129,6 +147,8 @@ class ChunkReader:
         self._annotations: list[dict[str, Any]] = []
         # Nothing has come since the text was closed.
         self._is_closed = False
+        # What the last chunks had beside the members of the API. None: that is not passed on.
+        self._extras: responses.EngineExtras | None = responses.EngineExtras() if passes_extras else None
 
     @property
     def template_opens_thought(self) -> bool:
@@ -153,9 +173,28 @@ class ChunkReader:
                         deltas.append(Finished(choice.finish_reason))
             if chunk.usage is not None and (usage := _to_usage(chunk.usage, cached_tokens_of(chunk))) is not None:
                 deltas.append(UsageReport(usage))
+            if self._extras is not None:
+                deltas = [*self._new_extras(data, is_all=not deltas), *deltas]
         except UNREADABLE as broken:
             return [self.fail(EngineDisagrees(f"The engine sent a chunk that is not one of Chat Completions: {broken}"))]
         return deltas
+
+    def _new_extras(self, data: bytes, *, is_all: bool) -> list[Delta]:
+        """Engines repeat some members in every chunk, such as a version: each value is passed on once."""
+        found, before = _extras_of(data), self._extras or responses.EngineExtras()
+        new = {name: value for name, value in found.members.items() if before.members.get(name) != value}
+        self._extras = responses.EngineExtras(before.members | new, found.choice)
+        if not new and not found.choice:
+            return []
+        return [ExtrasDelta(responses.EngineExtras(new, found.choice), is_all)]
+
+    @property
+    def _has_varying_extras(self) -> bool:
+        """A chunk that looks like the last one may say something else, such as the same token once more."""
+        extras = self._extras
+        return extras is not None and (
+            bool(extras.choice) or not all(isinstance(each, str) for each in extras.members.values())
+        )
 
     @property
     def waiting(self) -> int:
@@ -208,6 +247,8 @@ class ChunkReader:
     def continues(self, kind: type[Delta]) -> Continues | None:
         """How the next piece of this kind is read if it is nothing but its text: nothing to buffer or to drop. None: it may
         be more than that."""
+        if self._has_varying_extras:
+            return None
         if kind is CallDelta:
             return Continues(kind)
         if kind is ReasoningDelta:

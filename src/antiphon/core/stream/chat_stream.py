@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from antiphon.core.events.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
+from antiphon.core.events.deltas import CallDelta, Delta, Finished, ReasoningDelta, TextDelta
 from antiphon.core.events.lifecycle import Numbering
 from antiphon.core.events.plain_deltas import FastPath
 from antiphon.core.stream.answer_stream import AnswerStream
@@ -66,10 +66,15 @@ class ChatStream(AnswerStream):
     __slots__ = ("_cut", "_frames", "_new", "_reader", "_template", "_unread")
 
     def __init__(
-        self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None, *, most_at_once: int = sys.maxsize
+        self,
+        start: Start = Start.UNKNOWN,
+        finder: CallFinder | None = None,
+        *,
+        most_at_once: int = sys.maxsize,
+        passes_extras: bool = False,
     ) -> None:
         self.most_at_once = most_at_once
-        self.ended = False
+        self.ended = self.is_cut = False
         # How many bytes may be read at once with the next ones, at most.
         self._new = 0
         # Frames that are left to it.
@@ -77,7 +82,7 @@ class ChatStream(AnswerStream):
         # The beginning of a frame, with which the last read ended: the next one may still be compared with a template.
         self._cut = b""
         self._frames = FrameReader()
-        self._reader = ChunkReader(start, finder)
+        self._reader = ChunkReader(start, finder, passes_extras=passes_extras)
         self._template: ChunkTemplate | None = None
 
     @property
@@ -195,8 +200,10 @@ class ChatStream(AnswerStream):
         for frame in frames:
             if frame.strip() == DONE:
                 self.ended = True
-            elif not self.ended and not self._reader.failed:
+            elif not self.ended and not self.is_cut and not self._reader.failed:
                 deltas += self._reader.receive(frame)
+                if deltas and type(last := deltas[-1]) is Finished:
+                    self.is_cut = last.stop_sequence is not None
         return deltas
 
     def _to_template(self, data: bytes, delta: Delta) -> ChunkTemplate | None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
-from antiphon.core.events.lifecycle import Heartbeat
+from antiphon.core.events.lifecycle import ExtrasReceived, Heartbeat
 from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.core.exchange.steps import AskReason, ToolCall
 from antiphon.core.protocols.client_protocol import Channel, ClientProtocol
@@ -120,6 +120,7 @@ WITHOUT_OUTPUT = frozenset(
         events.ResponseQueued,
         events.ResponseInProgress,
         Heartbeat,
+        ExtrasReceived,
         events.ResponseCompleted,
         events.ResponseIncomplete,
         events.ResponseFailed,

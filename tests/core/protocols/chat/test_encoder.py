@@ -162,6 +162,54 @@ def test_what_fails_in_the_middle_is_an_error_object() -> None:
     assert (last["error"]["type"], last["error"]["param"]) == ("server_error", None)
 
 
+def own_chunk(text: str, choice: dict[str, Any], **members: Any) -> bytes:
+    """A chunk with members of the engine's own."""
+    made = {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None, **choice}], **members}
+    return b"data: " + msgspec.json.encode(made) + b"\n\n"
+
+
+def test_what_only_the_engine_has_comes_with_the_chunk_that_it_was_in() -> None:
+    pieces = [
+        own_chunk("ha", {"token_ids": [5]}, prompt_token_ids=[1, 2], system_fingerprint="b1"),
+        # The same token again, so that the chunk is the same to the last byte.
+        own_chunk("ha", {"token_ids": [5]}, system_fingerprint="b1"),
+        own_chunk("!", {"token_ids": [6], "stop_reason": None}, system_fingerprint="b1"),
+        own_chunk("", {"finish_reason": "stop", "stop_reason": "END"}),
+        b'data: {"choices": [], "timings": {"predicted_ms": 3.5}}\n\n',
+        DONE,
+    ]
+    stream, whole = run(pieces)
+    chunks = chunks_of(stream)
+    assert [chunk["system_fingerprint"] for chunk in chunks] == ["b1"] * len(chunks)
+    choices = [chunk["choices"][0] for chunk in chunks]
+    assert [each["token_ids"] for each in choices if "token_ids" in each] == [[5], [5], [6]]
+    assert chunks[0]["prompt_token_ids"] == [1, 2]
+    assert [each["stop_reason"] for each in choices if "stop_reason" in each] == ["END"]
+    assert [chunk["timings"] for chunk in chunks if "timings" in chunk] == [{"predicted_ms": 3.5}]
+    (choice,) = whole["choices"]
+    assert (choice["token_ids"], choice["stop_reason"]) == ([5, 5, 6], "END")
+    assert (whole["prompt_token_ids"], whole["timings"], whole["system_fingerprint"]) == ([1, 2], {"predicted_ms": 3.5}, "b1")
+    assert choice["message"]["content"] == "haha!"
+
+
+def test_what_comes_alone_is_passed_on_at_once() -> None:
+    progress = [b'data: {"choices": [], "prompt_progress": {"processed": %d}}\n\n' % count for count in (1, 2)]
+    stream, _ = run([*progress, text("Hello")])
+    first, second, *others = chunks_of(stream)
+    assert (first["choices"][0]["delta"]["role"], first["prompt_progress"]) == ("assistant", {"processed": 1})
+    assert (second["choices"][0]["delta"], second["prompt_progress"]) == ({}, {"processed": 2})
+    assert not any("prompt_progress" in chunk for chunk in others)
+
+
+def test_what_only_the_engine_has_is_not_lost_while_a_call_is_read() -> None:
+    written = '<tool_call>{"name": "get_weather", "arguments": {"city": "Paris"}}</tool_call>'
+    pieces = [own_chunk(piece, {"token_ids": [ord(piece)]}) for piece in written]
+    stream, whole = run([*pieces, chunk(finish="stop"), DONE])
+    found = [chunk["choices"][0].get("token_ids", []) for chunk in chunks_of(stream)]
+    assert [each for ids in found for each in ids] == [*map(ord, written)] == whole["choices"][0]["token_ids"]
+    assert whole["choices"][0]["message"]["tool_calls"]
+
+
 def test_a_sign_of_life_is_a_comment() -> None:
     encoder = CHAT.encoder(CreateResponse())
     response = Response(id="resp_1", created_at=1, model="m")

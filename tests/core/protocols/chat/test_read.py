@@ -12,7 +12,7 @@ from antiphon.core.protocols.chat.read import NOT_PADDED, NOT_STORED
 from antiphon.core.protocols.responses.fields import DEFAULT_LIMITS, LOGPROBS
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat_completions import ChatStreamOptions
-from antiphon.wire.responses import CreateResponse, ReasoningOptions, TextFormat, TextOptions
+from antiphon.wire.responses import Beyond, CreateResponse, ReasoningOptions, TextFormat, TextOptions
 
 
 def request(**fields: Any) -> CreateResponse:
@@ -116,7 +116,7 @@ FIELDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "fields of the engine": (
         {"top_k": 40, "min_p": None, "chat_template_kwargs": {"a": 1}, "n": 1, "logit_bias": {}},
-        {"engine_fields": {"top_k": 40, "chat_template_kwargs": {"a": 1}}},
+        {"beyond": Beyond(engine_fields={"top_k": 40, "chat_template_kwargs": {"a": 1}}, passes_extras=True)},
     ),
 }
 

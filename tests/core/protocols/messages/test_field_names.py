@@ -14,8 +14,6 @@ from antiphon.errors import InvalidRequest
         ("max_output_tokens", "max_tokens"),
         ("instructions", "system"),
         ("reasoning.effort", "output_config.effort"),
-        ("stop", "stop_sequences"),
-        ("stop[0]", "stop_sequences[0]"),
         # Which message the item came from is not known.
         ("input[3].content[0].file_data", "messages"),
         # These are its own names.

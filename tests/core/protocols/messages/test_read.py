@@ -10,6 +10,7 @@ from antiphon.core.protocols.client_protocol import ReadRequest
 from antiphon.core.protocols.messages.protocol import MESSAGES
 from antiphon.core.protocols.responses.fields import DEFAULT_LIMITS
 from antiphon.errors import InvalidRequest
+from antiphon.wire.responses import Beyond
 
 PNG = "iVBORw0KGgo="
 
@@ -221,7 +222,8 @@ def test_a_schema_is_strict(place: str) -> None:
 
 def test_other_fields() -> None:
     made = read(temperature=0.5, top_p=0.9, stop_sequences=["END"], stream=True).request
-    assert (made.max_output_tokens, made.temperature, made.top_p, made.stop, made.stream) == (50, 0.5, 0.9, ["END"], True)
+    assert (made.max_output_tokens, made.temperature, made.top_p, made.stream) == (50, 0.5, 0.9, True)
+    assert (made.stop, made.beyond) == (None, Beyond(stop_sequences=["END"])), "the engine gets none: the text is cut here"
     # Nothing is stored.
     assert made.store is False
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from antiphon.core.protocols.client_protocol import EVENT_TYPES, thought_of
@@ -26,6 +27,7 @@ from antiphon.wire.chat_completions import (
 )
 from antiphon.wire.responses import (
     CreateResponse,
+    EngineExtras,
     FunctionCall,
     Logprob,
     OutputItem,
@@ -52,6 +54,13 @@ def response_to_completion(response: Response, request: CreateResponse) -> ChatC
         usage=completion_usage(response),
         service_tier=UNSET if request.service_tier is None else response.service_tier,
     )
+
+
+def with_extras(completion: ChatCompletion, extras: EngineExtras) -> dict[str, Any]:
+    """With the members of the engine's answer that the API does not have."""
+    members: dict[str, Any] = msgspec.to_builtins(completion)
+    (choice,) = members["choices"]
+    return {**extras.members, **members, "choices": [{**extras.choice, **choice}]}
 
 
 def completion_id(response: Response) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from antiphon.core.events.encode import DONE, FRAME_HEAD, FRAME_TAIL, STILL_HERE, to_json
+from antiphon.core.events.lifecycle import ExtrasReceived, join_extras
 from antiphon.core.events.plain_deltas import AnyEvent, DeltaTemplate, PlainDelta
 from antiphon.core.protocols.chat.answer import (
     completion_id,
@@ -16,7 +17,7 @@ from antiphon.core.protocols.chat.answer import (
 from antiphon.wire import events
 from antiphon.wire.chat_completions import ChatLogprobs, ChatStreamOptions, ToolCall
 from antiphon.wire.events import DeltaEvent, Event
-from antiphon.wire.responses import CreateResponse, OutputMessage, ResponseError
+from antiphon.wire.responses import CreateResponse, EngineExtras, OutputMessage, ResponseError
 
 NULL = b"null"
 # What the text of a delta is spliced into, by the type of its event. A call's has its index.
@@ -36,8 +37,16 @@ DELTAS: Mapping[type[Event], tuple[bytes, bytes]] = {
 ENDS = {False: b"}" + FRAME_TAIL, True: b',"usage":null}' + FRAME_TAIL}
 
 
+CHOICES = b',"choices":['
+
+
+def _more(members: Mapping[str, Any]) -> bytes:
+    """The members of an object, behind others."""
+    return b"," + to_json(members)[1:-1] if members else b""
+
+
 class ChatEncoder:
-    __slots__ = ("_before", "_calls", "_end", "_has_begun", "_head", "_tail", "_template", "_usage")
+    __slots__ = ("_before", "_calls", "_end", "_extras", "_has_begun", "_head", "_tail", "_template", "_usage")
 
     end: ClassVar[tuple[bytes, ...]] = (DONE,)
 
@@ -50,12 +59,18 @@ class ChatEncoder:
         # The role has been said.
         self._has_begun = False
         self._calls = 0
+        # What the engine's answer had beside the members of the API. The next chunk shows it.
+        self._extras: EngineExtras | None = None
         # The template of the last delta, and what is around its text; empty: it is not shown.
         self._template: DeltaTemplate | None = None
         self._head = self._tail = b""
 
     def encode(self, event: AnyEvent) -> bytes:
         if isinstance(event, PlainDelta):
+            if self._extras is not None:
+                # They are in this chunk alone.
+                head, tail = self._around(event.template.event)
+                return head + to_json(event.delta) + tail if head else b""
             if event.template is not self._template:
                 self._template, (self._head, self._tail) = event.template, self._around(event.template.event)
             return self._head + to_json(event.delta) + self._tail if self._head else b""
@@ -85,7 +100,9 @@ class ChatEncoder:
         return b'%b{"index":0,"delta":%b%b' % (self._before, to_json(delta), self._rest(finish))
 
     def _rest(self, finish: bytes = NULL, logprobs: bytes = NULL) -> bytes:
-        return b',"logprobs":%b,"finish_reason":%b}]%b' % (logprobs, finish, self._end)
+        extras, self._extras = self._extras, None
+        choice, members = (b"", b"") if extras is None else (_more(extras.choice), _more(extras.members))
+        return b',"logprobs":%b,"finish_reason":%b%b}]%b%b' % (logprobs, finish, choice, members, self._end)
 
     def _begin(self, content: str | None) -> bytes:
         """`content`: null where something else than text comes first."""
@@ -97,7 +114,7 @@ class ChatEncoder:
     def _created(self, event: events.ResponseCreated) -> bytes:
         response = event.response
         named = {"id": completion_id(response), "object": "chat.completion.chunk", "created": response.created_at}
-        self._before = b'%b%b,"choices":[' % (FRAME_HEAD, to_json({**named, "model": response.model})[:-1])
+        self._before = FRAME_HEAD + to_json({**named, "model": response.model})[:-1] + CHOICES
         return b""
 
     def _item_added(self, event: events.OutputItemAdded) -> bytes:
@@ -110,6 +127,19 @@ class ChatEncoder:
     def _called(self, call: ToolCall) -> bytes:
         self._calls += 1
         return self._chunk({"tool_calls": [call]})
+
+    def _extras_received(self, event: ExtrasReceived) -> bytes:
+        """A string, such as the version of the engine, is said in every chunk, as OpenAI does it."""
+        members = event.extras.members
+        named = {name: value for name, value in members.items() if isinstance(value, str)}
+        if named:
+            self._before = self._before.removesuffix(CHOICES) + _more(named) + CHOICES
+            self._template = None
+        others = EngineExtras({name: value for name, value in members.items() if name not in named}, event.extras.choice)
+        if not others.members and not others.choice:
+            return b""
+        self._extras = join_extras(self._extras, others)
+        return self._begin(None) or self._chunk({}) if event.is_all else b""
 
     def _annotated(self, event: events.OutputTextAnnotationAdded) -> bytes:
         annotation = to_annotation(event.annotation)
@@ -132,6 +162,7 @@ WRITERS: Mapping[type[Event], Callable[..., bytes]] = {
     events.ResponseCreated: ChatEncoder._created,
     events.OutputItemAdded: ChatEncoder._item_added,
     events.OutputTextAnnotationAdded: ChatEncoder._annotated,
+    ExtrasReceived: ChatEncoder._extras_received,
     events.ResponseCompleted: ChatEncoder._ended,
     events.ResponseIncomplete: ChatEncoder._ended,
     events.ResponseFailed: ChatEncoder._failed,

@@ -4,9 +4,10 @@ from collections.abc import Collection, Mapping
 from typing import ClassVar
 
 import msgspec
+from msgspec import UNSET
 
 from antiphon.core.events.encode import Encoder
-from antiphon.core.protocols.chat.answer import error_to_envelope, response_to_completion
+from antiphon.core.protocols.chat.answer import error_to_envelope, response_to_completion, with_extras
 from antiphon.core.protocols.chat.encoder import ChatEncoder
 from antiphon.core.protocols.chat.read import body_to_request
 from antiphon.core.protocols.client_protocol import JSON, ClientProtocol, ErrorAnswer, ReadRequest
@@ -31,7 +32,10 @@ class ChatProtocol(ClientProtocol):
         return ChatEncoder(request)
 
     def whole(self, response: Response, request: CreateResponse) -> bytes:
-        return msgspec.json.encode(response_to_completion(response, request))
+        completion = response_to_completion(response, request)
+        return msgspec.json.encode(
+            completion if response.engine_extras is UNSET else with_extras(completion, response.engine_extras)
+        )
 
     def error(self, error: ApiError, request_id: str = "") -> ErrorAnswer:
         body = msgspec.json.encode(error_to_envelope(error))

@@ -19,7 +19,7 @@ from antiphon.wire.chat_completions import (
     SchemaFormat,
 )
 from antiphon.wire.input_items import Tool
-from antiphon.wire.responses import CreateResponse, ReasoningOptions, TextFormat, TextOptions
+from antiphon.wire.responses import Beyond, CreateResponse, ReasoningOptions, TextFormat, TextOptions
 
 # The fields that are read, and those that are read only to choose the way. All others are for the engine.
 READ = frozenset({*CreateChat.__struct_fields__, *PASSED})
@@ -47,7 +47,7 @@ def body_to_request(body: bytes, limits: RequestLimits, passed_models: Collectio
     if not reader.items:
         raise InvalidRequest("`messages` must have a message.", param="messages", code="empty_array")
     request = _to_request(given, reader)
-    request.engine_fields = _engine_fields(value)
+    request.beyond = Beyond(engine_fields=_engine_fields(value), passes_extras=True)
     check_request(request, limits)
     return ReadRequest(request, (), [*notices, *reader.notices, *_notices(given)])
 

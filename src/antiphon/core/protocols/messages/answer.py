@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from antiphon.core.protocols.client_protocol import EVENT_TYPES, thought_of
-from antiphon.core.protocols.messages.read import NO_EFFORT, NO_THOUGHTS, NO_THREAD
+from antiphon.core.protocols.messages.read import NO_EFFORT, NO_THREAD
 from antiphon.core.protocols.messages.server_tools import item_to_call
 from antiphon.errors import ApiError, ContextLengthExceeded, token_counts
 from antiphon.partial_json import object_arguments
@@ -47,7 +47,7 @@ def shows_thinking(request: CreateResponse) -> bool:
 
 def shows_thoughts(request: CreateResponse) -> bool:
     """Whether the blocks of thoughts have their text. Without it, their signatures alone restore them."""
-    return shows_thinking(request) and request.client_metadata != NO_THOUGHTS
+    return shows_thinking(request) and not (request.beyond is not None and request.beyond.hides_thoughts)
 
 
 def response_to_message(response: Response, request: CreateResponse) -> Message:
@@ -58,6 +58,7 @@ def response_to_message(response: Response, request: CreateResponse) -> Message:
         id=message_id(response),
         content=list(chain.from_iterable(blocks)),
         stop_reason=stop_reason(response),
+        stop_sequence=stop_sequence(response),
         usage=message_usage(response),
     )
 
@@ -109,8 +110,14 @@ def stop_reason(response: Response) -> StopReason:
     if any(isinstance(item, FunctionCall) for item in response.output):
         return "tool_use"
     messages = (item for item in response.output if isinstance(item, OutputMessage))
-    refused = any(isinstance(part, OutputRefusal) for item in messages for part in item.content)
-    return "refusal" if refused else "end_turn"
+    if any(isinstance(part, OutputRefusal) for item in messages for part in item.content):
+        return "refusal"
+    return "end_turn" if response.stop_sequence is UNSET else "stop_sequence"
+
+
+def stop_sequence(response: Response) -> str | None:
+    """That ended the message."""
+    return None if response.stop_sequence is UNSET else response.stop_sequence
 
 
 def message_usage(response: Response) -> MessageUsage:
@@ -158,7 +165,6 @@ NAMES: Mapping[str, str] = {
     "max_output_tokens": "max_tokens",
     "text.format": "output_config.format",
     "reasoning.effort": "output_config.effort",
-    "stop": "stop_sequences",
 }
 # The codes that Anthropic's own errors have, too.
 ERROR_CODES = frozenset({NO_THREAD})

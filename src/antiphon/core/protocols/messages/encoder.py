@@ -15,6 +15,7 @@ from antiphon.core.protocols.messages.answer import (
     shows_thoughts,
     signature_of,
     stop_reason,
+    stop_sequence,
 )
 from antiphon.core.protocols.messages.inputs import InputText
 from antiphon.core.protocols.messages.server_tools import ServerCall, item_to_call
@@ -127,7 +128,8 @@ class MessagesEncoder:
             usage.output_tokens,
             usage.server_tool_use,
         )
-        return event_to_frame(MessageDelta(StopDetails(stop_reason(response)), used)) + event_to_frame(MessageStop())
+        stopped = StopDetails(stop_reason(response), stop_sequence(response))
+        return event_to_frame(MessageDelta(stopped, used)) + event_to_frame(MessageStop())
 
     def _failed(self, event: events.ResponseFailed) -> bytes:
         error = event.response.error or ResponseError("server_error", "The response failed.")

@@ -13,7 +13,7 @@ from antiphon.core.protocols.responses.fields import SEALED_REASONING, RequestLi
 from antiphon.core.protocols.responses.read import convert, read_struct
 from antiphon.errors import UNREADABLE, InvalidRequest, NotFound, quoted
 from antiphon.wire.messages import Block, CreateMessage, OutputConfig, RequestMetadata, TextInput
-from antiphon.wire.responses import CreateResponse, ReasoningOptions, TextFormat, TextOptions
+from antiphon.wire.responses import Beyond, CreateResponse, ReasoningOptions, TextFormat, TextOptions
 
 # Claude Code's first block of `system`. It has another hash in each conversation: no two prompts would begin alike.
 BILLING = "x-anthropic-billing-header:"
@@ -34,8 +34,6 @@ NO_THREAD = "thread_not_found"
 NOT_KEPT = "thread: the conversation is not kept here"
 # The effort of a thought, where the request names none.
 EFFORT, NO_EFFORT = "medium", "none"
-# What the answer has to know of the request, in a field that has no effect otherwise: the text of thoughts is not shown.
-NO_THOUGHTS = {"thinking": "omitted"}
 # The names that the Responses API does not have, and the nearest that it has.
 EFFORTS = {"max": "xhigh"}
 
@@ -71,14 +69,22 @@ def body_to_request(body: bytes, headers: Mapping[str, str], limits: RequestLimi
         max_output_tokens=given.max_tokens,
         temperature=given.temperature,
         top_p=given.top_p,
-        stop=given.stop_sequences or None,
         prompt_cache_key=_conversation_key(given.metadata, headers),
         store=False,
         stream=given.stream,
-        client_metadata=NO_THOUGHTS if given.thinking is not None and given.thinking.display == "omitted" else None,
+        beyond=_beyond(given),
     )
     check_request(request, limits)
     return ReadRequest(request, unknown, [*reader.notices, *tools.notices, *_notices(given)])
+
+
+def _beyond(given: CreateMessage) -> Beyond:
+    for at, sequence in enumerate(given.stop_sequences or ()):
+        if not sequence.strip():
+            problem = f"`stop_sequences[{at}]` must not be empty, nor white space alone."
+            raise InvalidRequest(problem, param=f"stop_sequences[{at}]", code="invalid_value")
+    hides_thoughts = given.thinking is not None and given.thinking.display == "omitted"
+    return Beyond(stop_sequences=given.stop_sequences or None, hides_thoughts=hides_thoughts)
 
 
 def _system(system: str | list[Block] | None) -> str | None:

@@ -81,7 +81,7 @@ T = TypeVar("T")
 S = TypeVar("S", bound=Struct)
 
 # The members of `CreateResponse` that no body can set.
-INTERNAL = frozenset({"engine_fields"})
+INTERNAL = frozenset({"beyond"})
 # How many fields that are not part of the API are named.
 MOST_NAMED = 100
 # The fields of a request that are objects, and whose members are checked.
