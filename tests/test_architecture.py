@@ -306,7 +306,7 @@ NAME_TOOLS = ("wire/", "tools/")
 # Name → where it is written besides.
 NAMED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     # An option of Codex; and Anthropic's clients have names of their own for some tools, which a protocol translates.
-    "web_search": ("cli/codex/config.py", "core/protocols/messages/"),
+    "web_search": ("cli/codex/config.py", "core/protocols/messages/", "core/protocols/chat/"),
     **dict.fromkeys(("web_search_call", "code_interpreter", "mcp_call", "tool_search"), ("core/protocols/messages/",)),
     **dict.fromkeys(("code_interpreter_call",), ("core/protocols/messages/",)),
     # The client runs it, too; and a kernel has a channel of this name.

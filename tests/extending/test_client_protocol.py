@@ -50,7 +50,7 @@ class PlainText(ClientProtocol):
     whole_type = stream_type = TEXT
     reads_json = False
 
-    def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> ReadRequest:
+    def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits, owner: str = "") -> ReadRequest:
         try:
             words = body.decode()
         except UnicodeDecodeError:

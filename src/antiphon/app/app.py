@@ -63,7 +63,7 @@ def make_app(
     observers = [*extensions.observers, *observability.observers(pool)]
     gateway = make_gateway(given, pool, equipment, observers, inspection.inspector.recordings)
     gateway.attached = tools.mcp.attached
-    protocols = ProtocolPaths(make_protocols(settings, extensions.protocols))
+    protocols = ProtocolPaths(make_protocols(settings, extensions.protocols, tools.hosted.runners))
     routes = route_table(protocols.others)
     routing = Routing(protocols, NearestRoute(routes.api, routes.others))
     resources, options = make_resources(storage, gateway), connection_options(settings, extensions.intervals, protocols)

@@ -11,7 +11,7 @@ from typing import Any
 
 from antiphon.core.knowledge.dialects import BY_NAME
 from antiphon.errors import missing_extra
-from antiphon.settings.errors import SettingsError
+from antiphon.settings.errors import SettingsError, did_you_mean
 from antiphon.settings.keys import key_owners, metrics_readers
 from antiphon.settings.settings import Settings, read_chat_template
 from antiphon.settings.sources import load
@@ -24,6 +24,8 @@ def load_settings(flags: Mapping[str, Any], file: Path | None) -> Settings:
     read_chat_template(chosen)
     key_owners(chosen)
     metrics_readers(chosen)
+    for key in sorted({*chosen.chat_pass_keys} - chosen.keys.keys()):
+        raise SettingsError(f"chat_pass_keys: there is no key {key} in keys.{did_you_mean(key, chosen.keys)}")
     _check_tables(chosen)
     if chosen.otel and not _has_opentelemetry():
         raise SettingsError(missing_extra("otel", "otel"))

@@ -4,7 +4,7 @@ import asyncio
 import math
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,9 +30,11 @@ from antiphon.app.options import (
 from antiphon.app.retrieval import EmbeddingModels, Retrieval
 from antiphon.core.events.lifecycle import PADDED_TO, REASONING_EVENTS
 from antiphon.core.exchange.environment import Environment
+from antiphon.core.hosted.web_search import KIND as WEB_SEARCH
 from antiphon.core.knowledge.knowledge import Model
 from antiphon.core.knowledge.model_names import ModelNames
 from antiphon.core.protocols.chat.protocol import CHAT, ChatProtocol
+from antiphon.core.protocols.chat.ways import Rules
 from antiphon.core.protocols.client_protocol import ClientProtocol
 from antiphon.core.protocols.table import PROTOCOLS
 from antiphon.core.toolbox.mcp_servers import MCP as MCP_TOOL
@@ -272,12 +274,13 @@ def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Env
     )
 
 
-def make_protocols(settings: Settings, more: Sequence[ClientProtocol]) -> list[ClientProtocol]:
+def make_protocols(settings: Settings, more: Sequence[ClientProtocol], tools: Collection[str] = ()) -> list[ClientProtocol]:
     """Chat Completions is none of them if all of its requests are passed through, for which there is a route, or if another
-    protocol has its path."""
+    protocol has its path. `tools`: the types of those that the gateway runs."""
     others = [each for each in PROTOCOLS if each is not CHAT]
     is_read = settings.chat == "reliable" and not any(CHAT.path in each.paths for each in more)
-    return [*others, *([ChatProtocol(settings.chat_pass_models)] if is_read else ()), *more]
+    rules = Rules(frozenset(settings.chat_pass_models), frozenset(settings.chat_pass_keys), WEB_SEARCH in tools)
+    return [*others, *([ChatProtocol(rules)] if is_read else ()), *more]
 
 
 # ---- around the requests ---------------------------------------------------------------------------------------------

@@ -83,6 +83,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     chat: Literal["reliable", "pass"] = "reliable"
     # Models, by the names that clients use, whose chat requests are all passed to the engine as they come.
     chat_pass_models: tuple[str, ...] = ()
+    # The names of keys whose chat requests are all passed to the engine as they come.
+    chat_pass_keys: tuple[str, ...] = ()
     # How bytes go to and from the sockets: "fast" uses internals of aiohttp, "plain" its public API only. "auto": fast, if the
     # installed aiohttp has those internals.
     transport: TransportName = "auto"

@@ -32,6 +32,16 @@ class ChatStreamOptions(StreamOptions):
     include_usage: bool | None = None
 
 
+class SearchLocation(Struct):
+    type: Literal["approximate"]
+    approximate: dict[str, Any]
+
+
+class WebSearchOptions(Struct):
+    search_context_size: Literal["low", "medium", "high"] | None = None
+    user_location: SearchLocation | None = None
+
+
 class CreateChat(Struct, kw_only=True):
     """The body of POST /v1/chat/completions, as far as it is read. How far a number may go is the engine's to say."""
 
@@ -41,6 +51,7 @@ class CreateChat(Struct, kw_only=True):
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = None
     response_format: ResponseFormat | None = None
+    web_search_options: WebSearchOptions | None = None
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
     temperature: float | None = None

@@ -68,8 +68,7 @@ class ClientProtocol(ABC):
     channel: ClassVar[Channel] = "http"
     # Its bodies are requests of the Responses API: they are recorded and queued as they were sent.
     is_responses: ClassVar[bool] = False
-    # Its requests get what they ask for, and nothing else: no help for small models, no sampling of the model's own, no tools
-    # that the operator adds, thoughts as they are.
+    # Its requests get what they ask for: no help for small models, no sampling of the model's own, thoughts as they are.
     is_plain: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
@@ -77,9 +76,9 @@ class ClientProtocol(ABC):
         cls.path = next(iter(cls.paths))
 
     @abstractmethod
-    def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> ReadRequest:
+    def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits, owner: str = "") -> ReadRequest:
         """Called once for each request; for a large body, in a thread. Raises InvalidRequest. It keeps the limits itself:
-        `check_request` of the Responses protocol does so for a request that has been read."""
+        `check_request` of the Responses protocol does so for a request that has been read. `owner`: the name of its key."""
 
     @abstractmethod
     def encoder(self, request: CreateResponse) -> Encoder:

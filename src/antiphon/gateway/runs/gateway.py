@@ -56,8 +56,8 @@ class ReceivedRequest(NamedTuple):
     arrival: Arrival
     # Its body says the same, as a request of the Responses API.
     is_as_sent: bool = True
-    # As its protocol has them.
-    is_plain: bool = False
+    protocol: ClientProtocol = RESPONSES
+    # As the protocol has read it.
     passes: bool = False
 
     @property
@@ -78,6 +78,19 @@ T = TypeVar("T")
 
 def no_tools(owner: str, models: Collection[str | None]) -> Sequence[Tool]:
     return ()
+
+
+class Attached(NamedTuple):
+    """Tools that the operator adds to a request, and notices of those that were left out."""
+
+    tools: Sequence[Tool] = ()
+    notices: Sequence[str] = ()
+
+
+NOT_ATTACHED = Attached()
+NOT_APPROVED = (
+    "MCP server {label} was left out: each of its calls needs an approval, and only clients of the Responses API can give it"
+)
 
 
 class Enqueued(NamedTuple):
@@ -156,7 +169,7 @@ class Gateway:
 
     def _environment_for(self, read: ReceivedRequest, owner: str) -> Environment:
         common = self.environment_of(owner)
-        return common.plain() if read.is_plain else common
+        return common.plain() if read.protocol.is_plain else common
 
     # ---- from a request to a run -------------------------------------------------------------------------------------
 
@@ -216,16 +229,16 @@ class Gateway:
     async def read(self, arrival: Arrival, protocol: ClientProtocol = RESPONSES, model: str | None = None) -> ReceivedRequest:
         body, limits = arrival.body, self.environment.limits
         if len(body) < LARGE_BODY:
-            request, unknown, changes, passes = protocol.read(body, arrival.headers, limits)
+            request, unknown, changes, passes = protocol.read(body, arrival.headers, limits, arrival.owner)
         else:
-            reading = partial(protocol.read, body, arrival.headers, limits)
+            reading = partial(protocol.read, body, arrival.headers, limits, arrival.owner)
             request, unknown, changes, passes = await self.aside(reading, arrival.owner, large=True)
         is_as_sent = protocol.is_responses
         if not is_as_sent:
             request.background, request.store = None, self._stores_messages
         if model is not None and request.model is None and not passes:
             request.model, is_as_sent = model, False
-        return ReceivedRequest(request, unknown, changes, arrival, is_as_sent, protocol.is_plain, passes)
+        return ReceivedRequest(request, unknown, changes, arrival, is_as_sent, protocol, passes)
 
     async def aside(self, work: Callable[[], T], owner: str, *, large: bool, patient: bool = False) -> T:
         """Work on a request. Owners get places for large ones in turn: they need no place among an owner's responses for it."""
@@ -293,6 +306,7 @@ class Gateway:
         containers = await tool_containers(tools, request, history, recorder.owner) if own_tools else {}
         # Its key may have got a name meanwhile.
         owner = recorder.owner
+        attached, left_out = NOT_ATTACHED if compact else self.attached_to(read, owner, (named, chosen.model))
         make_exchange = partial(
             Exchange if recording is None else recording.make_exchange,
             _answered_by(chosen.model, request),
@@ -302,8 +316,8 @@ class Gateway:
             compact=compact,
             response_id=recorder.response_id,
             created_at=recorder.created_at,
-            notices=[*(read.notices if read.unknown or read.changes else ()), *chosen.notices, *recorder.notices],
-            attached=() if compact or read.is_plain else self.attached(owner, (named, chosen.model)),
+            notices=[*(read.notices if read.unknown or read.changes else ()), *chosen.notices, *recorder.notices, *left_out],
+            attached=attached,
             containers=containers,
             files=container_files(tools, containers, owner) if containers else {},
             in_words=form.in_words,
@@ -316,9 +330,18 @@ class Gateway:
             await check_tools(request, tools, recorder.owner)
         return exchange
 
+    def attached_to(self, read: ReceivedRequest, owner: str, models: Collection[str | None]) -> Attached:
+        """What the operator adds to this request. Only the Responses API has a form for the question whether a call may run."""
+        tools = self.attached(owner, models)
+        if not tools or read.protocol.is_responses:
+            return Attached(tools)
+        asking = [str(tool["server_label"]) for tool in tools if tool["require_approval"] != "never"]
+        added = [tool for tool in tools if tool["server_label"] not in asking]
+        return Attached(added, [NOT_APPROVED.format(label=label) for label in asking])
+
     def _make_recording(self, read: ReceivedRequest, *, is_as_sent: bool) -> Recording:
         now = asyncio.get_running_loop().time
-        environment = self.environment.plain() if read.is_plain else self.environment
+        environment = self.environment.plain() if read.protocol.is_plain else self.environment
         return Recording(read.arrival.body, now, is_as_sent=is_as_sent, environment=environment)
 
     async def _enqueue(self, read: ReceivedRequest, recorder: ResponseRecorder) -> Enqueued:

@@ -52,7 +52,7 @@ async def _count_input(gateway: Gateway, read: ReceivedRequest, seat: EngineSeat
     # The prompt is counted as it is.
     request.context_management = None
     knowledge, environment, large = [engines[0].knowledge], gateway.environment_of(recorder.owner), read.is_large(history)
-    attached = gateway.attached(recorder.owner, (named, request.model))
+    attached, left_out = gateway.attached_to(read, recorder.owner, (named, request.model))
     make_exchange = partial(
         Exchange,
         request,
@@ -69,7 +69,7 @@ async def _count_input(gateway: Gateway, read: ReceivedRequest, seat: EngineSeat
     if counted is None:
         counted, method = await _count_by_asking(gateway, exchange, engines[0], seat)
     unlisted = [NOT_COUNTED.format(label=server.label) for server in exchange.unlisted]
-    return TokenCount(counted, [method, *read.notices, *notices, *recorder.notices, *unlisted])
+    return TokenCount(counted, [method, *read.notices, *notices, *recorder.notices, *left_out, *unlisted])
 
 
 async def _count_by_asking(gateway: Gateway, exchange: Exchange, engine: Engine, seat: EngineSeat) -> tuple[int, str]:

@@ -1,6 +1,6 @@
 """Chat Completions as a client protocol."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 import msgspec
@@ -10,6 +10,7 @@ from antiphon.core.events.encode import Encoder
 from antiphon.core.protocols.chat.answer import error_to_envelope, response_to_completion, with_extras
 from antiphon.core.protocols.chat.encoder import ChatEncoder
 from antiphon.core.protocols.chat.read import body_to_request
+from antiphon.core.protocols.chat.ways import NO_RULES, Rules
 from antiphon.core.protocols.client_protocol import JSON, ClientProtocol, ErrorAnswer, ReadRequest
 from antiphon.core.protocols.responses.fields import RequestLimits
 from antiphon.errors import ApiError
@@ -21,12 +22,11 @@ class ChatProtocol(ClientProtocol):
     paths: ClassVar[Mapping[str, str]] = {"/v1/chat/completions": "POST"}
     is_plain = True
 
-    def __init__(self, passed_models: Collection[str] = ()) -> None:
-        """`passed_models`: the models whose requests are all passed on."""
-        self._passed_models = frozenset(passed_models)
+    def __init__(self, rules: Rules = NO_RULES) -> None:
+        self._rules = rules
 
-    def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> ReadRequest:
-        return body_to_request(body, limits, self._passed_models)
+    def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits, owner: str = "") -> ReadRequest:
+        return body_to_request(body, limits, self._rules, owner)
 
     def encoder(self, request: CreateResponse) -> Encoder:
         return ChatEncoder(request)

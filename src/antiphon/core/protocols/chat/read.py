@@ -1,10 +1,10 @@
 """A request of Chat Completions → a request of the Responses API, or the word that it is to be passed on."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from antiphon.core.protocols.chat.messages import ItemReader
-from antiphon.core.protocols.chat.ways import PASSED, choose_way
+from antiphon.core.protocols.chat.ways import NO_RULES, PASSED, Rules, choose_way
 from antiphon.core.protocols.client_protocol import ReadRequest
 from antiphon.core.protocols.responses.fields import LOGPROBS, RequestLimits, check_nesting, check_request
 from antiphon.core.protocols.responses.read import convert, decode_json
@@ -23,6 +23,8 @@ from antiphon.wire.responses import Beyond, CreateResponse, ReasoningOptions, Te
 
 # The fields that are read, and those that are read only to choose the way. All others are for the engine.
 READ = frozenset({*CreateChat.__struct_fields__, *PASSED})
+# The type of the tool that searches the web.
+WEB_SEARCH = "web_search"
 # The name of a schema that has none.
 SCHEMA = "answer"
 # As llama.cpp and others have it: an answer of any length.
@@ -32,9 +34,9 @@ NOT_STORED = "field store has no effect: chat completions are not stored here"
 NOT_PADDED = "field stream_options.include_obfuscation has no effect here"
 
 
-def body_to_request(body: bytes, limits: RequestLimits, passed_models: Collection[str] = ()) -> ReadRequest:
+def body_to_request(body: bytes, limits: RequestLimits, rules: Rules = NO_RULES, owner: str = "") -> ReadRequest:
     value = decode_json(body)
-    way = choose_way(value, passed_models)
+    way = choose_way(value, rules, owner)
     notices = [] if way.notice is None else [way.notice]
     if way.passes:
         model = value.get("model") if isinstance(value, dict) else None
@@ -56,7 +58,7 @@ def _to_request(given: CreateChat, reader: ItemReader) -> CreateResponse:
     return CreateResponse(
         model=given.model,
         input=reader.items,
-        tools=[_tool(tool, f"tools[{at}]") for at, tool in enumerate(given.tools or [])] or None,
+        tools=[*(_tool(tool, f"tools[{at}]") for at, tool in enumerate(given.tools or [])), *_search(given)] or None,
         tool_choice=_choice(given.tool_choice),
         parallel_tool_calls=given.parallel_tool_calls,
         text=_text(given),
@@ -117,6 +119,15 @@ def _tool(tool: Tool, where: str) -> Tool:
         grammar = custom.format.grammar
         made["format"] = {"type": "grammar", "syntax": grammar.syntax, "definition": grammar.definition}
     return made
+
+
+def _search(given: CreateChat) -> Iterator[Tool]:
+    """The search of the web, which has no place in `tools` here."""
+    if (options := given.web_search_options) is not None:
+        size = {} if options.search_context_size is None else {"search_context_size": options.search_context_size}
+        place = options.user_location
+        location = {} if place is None else {"user_location": {"type": place.type, **place.approximate}}
+        yield {"type": WEB_SEARCH, **size, **location}
 
 
 def _choice(choice: str | dict[str, Any] | None) -> str | dict[str, Any] | None:

@@ -68,7 +68,6 @@ PASSED: Mapping[str, Callable[[Any], bool]] = {
     "audio": bool,
     "logit_bias": bool,
     "prediction": bool,
-    "web_search_options": _is_given,
     # The older API of tools.
     "functions": bool,
     "function_call": _is_given,
@@ -92,6 +91,8 @@ def _has_calls(messages: Any) -> bool:
 
 
 HISTORY = "calls in its messages"
+# It is read where the gateway can search the web, and passed on where it cannot.
+SEARCH = "web_search_options"
 # By the field: whether its value is one that engines do badly; and how the field is called in a notice.
 HELPED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "tools": (bool, "tools"),
@@ -122,14 +123,34 @@ class Way(NamedTuple):
 AS_IT_CAME = Way(passes=True)
 
 
-def choose_way(body: Any, passed_models: Collection[str] = ()) -> Way:
-    """`body`: as JSON has it, whatever it is. `passed_models`: the models whose requests are all passed on."""
-    if not isinstance(body, dict) or (isinstance(model := body.get("model"), str) and model in passed_models):
+class Rules(NamedTuple):
+    """What the settings say about the ways."""
+
+    # The models, and the names of keys, whose requests are all passed on.
+    passed_models: Collection[str] = ()
+    passed_keys: Collection[str] = ()
+    # The gateway can search the web. Otherwise that is the engine's to do.
+    searches: bool = False
+
+
+NO_RULES = Rules()
+
+
+def choose_way(body: Any, rules: Rules = NO_RULES, owner: str = "") -> Way:
+    """`body`: as JSON has it, whatever it is. `owner`: the name of the client's key."""
+    if not isinstance(body, dict) or owner in rules.passed_keys:
+        return AS_IT_CAME
+    if isinstance(model := body.get("model"), str) and model in rules.passed_models:
         return AS_IT_CAME
     helped = tuple(name for field, (needs, name) in HELPED.items() if _holds(needs, body.get(field)))
+    asks_to_search = body.get(SEARCH) is not None
+    if asks_to_search and rules.searches:
+        helped += (SEARCH,)
     if not helped:
         return AS_IT_CAME
     passed = tuple(field for field, is_foreign in PASSED.items() if _holds(is_foreign, body.get(field)))
+    if asks_to_search and not rules.searches:
+        passed += (SEARCH,)
     return Way(bool(passed), helped, passed)
 
 

@@ -26,7 +26,7 @@ class MessagesProtocol(ClientProtocol):
     key_header = "x-api-key"
     id_header = "request-id"
 
-    def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> ReadRequest:
+    def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits, owner: str = "") -> ReadRequest:
         return body_to_request(body, headers, limits)
 
     def encoder(self, request: CreateResponse) -> Encoder:

@@ -21,7 +21,7 @@ class ResponsesProtocol(ClientProtocol):
     paths: ClassVar[Mapping[str, str]] = {"/v1/responses": "POST"}
     is_responses = True
 
-    def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> ReadRequest:
+    def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits, owner: str = "") -> ReadRequest:
         return ReadRequest(*body_to_request(body, limits))
 
     def encoder(self, request: CreateResponse | None = None) -> Encoder:
@@ -40,7 +40,7 @@ class ResponsesWebSocket(ResponsesProtocol):
     name = "responses over a WebSocket"
     channel: ClassVar[Channel] = "websocket"
 
-    def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> ReadRequest:
+    def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits, owner: str = "") -> ReadRequest:
         return ReadRequest(*message_to_request(body, limits))
 
     def encoder(self, request: CreateResponse | None = None) -> Encoder:
