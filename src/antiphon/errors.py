@@ -32,7 +32,7 @@
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import ClassVar
 
 import msgspec
@@ -116,6 +116,11 @@ class ApiError(Exception):
         self.retry_after = retry_after
         if may_pass is not None:
             self.may_pass = may_pass
+
+    def reword(self, words: Callable[[str], str]) -> None:
+        """With the names that the client has for what is wrong."""
+        self.message = shortened(words(self.message), LONGEST_MESSAGE)
+        self.param = None if self.param is None else shortened(words(self.param), LONGEST_PARAM)
 
     @property
     def retry_headers(self) -> dict[str, str]:

@@ -109,8 +109,8 @@ class Watcher(ABC):
         kind = type(self.protocol)
         make = kind.encoder
 
-        def encoder(protocol: Any, request: CreateResponse) -> Encoder:
-            return WatchedEncoder(make(protocol, request), self)
+        def encoder(protocol: Any, request: CreateResponse, facts: Any) -> Encoder:
+            return WatchedEncoder(make(protocol, request, facts), self)
 
         kind.encoder = encoder  # type: ignore[assignment, method-assign]
 

@@ -73,8 +73,6 @@ class Beyond(Struct, omit_defaults=True):
     passes_extras: bool = False
     # The text ends before the first of these, and the response says before which.
     stop_sequences: list[str] | None = None
-    # Thoughts are shown without their text, by their seals alone.
-    hides_thoughts: bool = False
 
 
 class CreateResponse(Struct):

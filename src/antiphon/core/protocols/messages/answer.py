@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from antiphon.core.protocols.client_protocol import EVENT_TYPES, thought_of
+from antiphon.core.protocols.messages.facts import MessageFacts
 from antiphon.core.protocols.messages.read import NO_EFFORT, NO_THREAD
 from antiphon.core.protocols.messages.server_tools import item_to_call
 from antiphon.errors import ApiError, ContextLengthExceeded, token_counts
@@ -45,13 +46,8 @@ def shows_thinking(request: CreateResponse) -> bool:
     return request.reasoning is not None and request.reasoning.effort not in (None, NO_EFFORT)
 
 
-def shows_thoughts(request: CreateResponse) -> bool:
-    """Whether the blocks of thoughts have their text. Without it, their signatures alone restore them."""
-    return shows_thinking(request) and not (request.beyond is not None and request.beyond.hides_thoughts)
-
-
-def response_to_message(response: Response, request: CreateResponse) -> Message:
-    thinking, thoughts = shows_thinking(request), shows_thoughts(request)
+def response_to_message(response: Response, request: CreateResponse, facts: MessageFacts) -> Message:
+    thinking, thoughts = shows_thinking(request), not facts.hides_thoughts
     blocks = (item_to_blocks(item, thinking=thinking, thoughts=thoughts) for item in response.output)
     return Message(
         model=response.model,
@@ -158,14 +154,6 @@ TYPES: Mapping[int, str] = {
 }
 # Anthropic's own status for a server that is overloaded: their clients know it, and try again.
 OVERLOADED = 529
-# The names of fields that the Responses API has other ones for.
-NAMES: Mapping[str, str] = {
-    "input": "messages",
-    "instructions": "system",
-    "max_output_tokens": "max_tokens",
-    "text.format": "output_config.format",
-    "reasoning.effort": "output_config.effort",
-}
 # The codes that Anthropic's own errors have, too.
 ERROR_CODES = frozenset({NO_THREAD})
 # Claude Code compacts a conversation if an error has these words.
@@ -178,25 +166,20 @@ def status_of(error: ApiError) -> int:
 
 def error_to_details(error: ApiError) -> ErrorDetails:
     kind = TYPES.get(error.status) or ("api_error" if error.status >= 500 else "invalid_request_error")
-    message = error.message if error.param is None else in_own_names(error.message, error.param)
+    message = error.message
+    if error.param is not None and "[" in error.param and error.param not in message:
+        # The form has no member for it.
+        message = f"`{error.param}`: {message}"
     if isinstance(error, ContextLengthExceeded):
         message = too_long(error.failure.message if error.failure is not None else message, message)
     return ErrorDetails(kind, message, {"error_code": error.code} if error.code in ERROR_CODES else UNSET)
 
 
-def in_own_names(message: str, param: str) -> str:
-    """What was read as a request of the Responses API is named as the client knows it."""
-    name = next((name for name in NAMES if param == name or param.startswith((f"{name}.", f"{name}["))), None)
-    if name is None:
-        return message
-    # Which message an item came from is not known any more.
-    path = NAMES[name] if name == "input" else NAMES[name] + param.removeprefix(name)
-    return message.replace(f"`{param}`", f"`{path}`")
-
-
-def failed_to_details(error: ResponseError) -> ErrorDetails:
+def failed_to_details(error: ResponseError, facts: MessageFacts) -> ErrorDetails:
     """Of a response that fails after its stream has begun."""
-    message = too_long(error.message, error.message) if error.code == "context_length_exceeded" else error.message
+    message = facts.places.in_own_words(error.message)
+    if error.code == "context_length_exceeded":
+        message = too_long(message, message)
     return ErrorDetails(EVENT_TYPES.get(error.code, "api_error"), message)
 
 

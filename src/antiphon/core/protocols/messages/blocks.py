@@ -4,11 +4,12 @@ What an engine is sent must not change from turn to turn: a block becomes the sa
 which moves on with every turn, is never looked at.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from antiphon.core.protocols.messages.places import Place
 from antiphon.core.protocols.messages.server_tools import blocks_to_item
 from antiphon.core.protocols.responses.read import convert
 from antiphon.errors import InvalidRequest, quoted
@@ -34,15 +35,18 @@ UPLOAD = "blocks of type container_upload were left out: no code is run for this
 
 
 class ItemReader:
-    """Reads messages one after another. `items` are those of all that were read, `notices` say what was left out."""
+    """Reads messages one after another. `items` are those of all that were read, `places` say where each was, `notices` what
+    was left out."""
 
     def __init__(self) -> None:
         self.items: list[Item] = []
+        self.places: list[Place] = []
         self._notices: dict[str, None] = {}
         # The uses of tools that a server ran, by their ids. Their results are blocks of their own.
         self._uses: dict[str, Block] = {}
-        # The parts of a message that go on with the next block.
+        # The parts of a message that go on with the next block, and the paths of their blocks.
         self.parts: list[Item] = []
+        self.paths: list[str] = []
         self._role = "user"
 
     @property
@@ -53,8 +57,7 @@ class ItemReader:
         read = convert(message, InputMessage, where)
         self._role = read.role
         if isinstance(read.content, str):
-            if read.content:
-                self.parts.append(self.to_part(read.content))
+            self._say([self.to_part(read.content)] if read.content else [], f"{where}.content")
         else:
             readers = READERS[read.role]
             for at, block in enumerate(read.content):
@@ -80,11 +83,17 @@ class ItemReader:
     def _end_message(self) -> None:
         if self.parts:
             self.items.append({"type": "message", "role": self._role, "content": self.parts})
-            self.parts = []
+            self.places.append(Place(self.paths[0].rpartition(".")[0], self.paths))
+            self.parts, self.paths = [], []
 
-    def _add(self, item: Item) -> None:
+    def _say(self, parts: list[Item], where: str) -> None:
+        self.parts += parts
+        self.paths += [where] * len(parts)
+
+    def _add(self, item: Item, where: str, paths: Sequence[str] = ()) -> None:
         self._end_message()
         self.items.append(item)
+        self.places.append(Place(where, paths))
 
     def _notice(self, sentence: str) -> None:
         self._notices[sentence] = None
@@ -93,21 +102,21 @@ class ItemReader:
 
     def text(self, block: Block, where: str) -> None:
         if text := convert(block, TextInput, where).text:
-            self.parts.append(self.to_part(text))
+            self._say([self.to_part(text)], where)
 
     def image(self, block: Block, where: str) -> None:
-        self.parts.append(_image(block, where))
+        self._say([_image(block, where)], where)
 
     def document(self, block: Block, where: str) -> None:
         document = convert(block, DocumentInput, where)
         if (document.citations or {}).get("enabled"):
             self._notice(CITATIONS)
-        self.parts += self._document(document, where)
+        self._say(self._document(document, where), where)
 
     def search_result(self, block: Block, where: str) -> None:
         found = convert(block, SearchResultInput, where)
         texts = [convert(each, TextInput, f"{where}.content[{at}]").text for at, each in enumerate(found.content)]
-        self.parts.append(self.to_part("\n".join((f"{found.title} ({found.source})", *texts))))
+        self._say([self.to_part("\n".join((f"{found.title} ({found.source})", *texts)))], where)
 
     def thinking(self, block: Block, where: str) -> None:
         """Its signature is our seal of the whole thought, if it was made here. The text is the next best source."""
@@ -115,20 +124,20 @@ class ItemReader:
         summary = [{"type": "summary_text", "text": thought.thinking}] if thought.thinking else []
         sealed = {"encrypted_content": thought.signature} if thought.signature else {}
         if summary or sealed:
-            self._add({"type": "reasoning", "summary": summary, **sealed})
+            self._add({"type": "reasoning", "summary": summary, **sealed}, where)
 
     def redacted_thinking(self, block: Block, where: str) -> None:
-        self._add({"type": "reasoning", "summary": [], "encrypted_content": str(block.get("data") or "")})
+        self._add({"type": "reasoning", "summary": [], "encrypted_content": str(block.get("data") or "")}, where)
 
     def tool_use(self, block: Block, where: str) -> None:
         use = convert(block, ToolUseInput, where)
         arguments = msgspec.json.encode(use.input).decode()
-        self._add({"type": "function_call", "call_id": use.id, "name": use.name, "arguments": arguments})
+        self._add({"type": "function_call", "call_id": use.id, "name": use.name, "arguments": arguments}, where)
 
     def tool_result(self, block: Block, where: str) -> None:
         result = convert(block, ToolResultInput, where)
-        output = self._output(result, where)
-        self._add({"type": "function_call_output", "call_id": result.tool_use_id, "output": output})
+        output, paths = self._output(result, where)
+        self._add({"type": "function_call_output", "call_id": result.tool_use_id, "output": output}, where, paths)
 
     def server_use(self, block: Block, where: str) -> None:
         self._uses[str(block.get("id"))] = block
@@ -139,7 +148,7 @@ class ItemReader:
         if item is None:
             self.foreign(block, where)
         else:
-            self._add(item)
+            self._add(item, where)
 
     def foreign(self, block: Block, where: str) -> None:
         self._notice(LEFT_OUT.format(kind=block["type"]))
@@ -151,7 +160,7 @@ class ItemReader:
         """It changes what the model is offered, and says nothing."""
 
     def reference(self, block: Block, where: str) -> None:
-        self.parts.append(self.to_part(str(block.get("tool_name", ""))))
+        self._say([self.to_part(str(block.get("tool_name", "")))], where)
 
     # ---- what blocks contain -----------------------------------------------------------------------------------------
 
@@ -164,7 +173,7 @@ class ItemReader:
             case "text":
                 return [*about, *_texts(_member(source, "data", where))]
             case "content":
-                return [*about, *self._inside(source.content or [], f"{where}.source.content")]
+                return [*about, *self._inside(source.content or [], f"{where}.source.content").parts]
             case "file":
                 return [*about, {"type": "input_file", "file_id": _member(source, "file_id", where)}]
             case "url":
@@ -172,24 +181,26 @@ class ItemReader:
         named = {"filename": document.title} if document.title else {}
         return [*context, {"type": "input_file", "file_data": _data_url(source, where), **named}]
 
-    def _inside(self, content: str | list[Block], where: str) -> list[Item]:
-        """The parts of a document or of a result."""
-        if isinstance(content, str):
-            return _texts(content)
+    def _inside(self, content: str | list[Block], where: str) -> "ItemReader":
+        """It has the parts of a document or of a result."""
         reader = ItemReader()
-        for at, block in enumerate(content):
-            reader.read_block(block, f"{where}[{at}]", INSIDE)
-        self._notices |= reader._notices
-        return reader.parts
+        if isinstance(content, str):
+            reader._say(_texts(content), where)
+        else:
+            for at, block in enumerate(content):
+                reader.read_block(block, f"{where}[{at}]", INSIDE)
+            self._notices |= reader._notices
+        return reader
 
-    def _output(self, result: ToolResultInput, where: str) -> str | list[Item]:
-        """A string if it is nothing but text."""
-        parts = self._inside(result.content or "", f"{where}.content")
+    def _output(self, result: ToolResultInput, where: str) -> tuple[str | list[Item], list[str]]:
+        """A string if it is nothing but text. Otherwise its parts, and the paths of these."""
+        reader = self._inside(result.content or "", f"{where}.content")
+        parts, paths = reader.parts, reader.paths
         text = "\n".join(part["text"] for part in parts if part["type"] == "input_text")
         says_so = not result.is_error or ERROR in text.lower()
         if any(part["type"] != "input_text" for part in parts):
-            return parts if says_so else [*_texts(FAILED), *parts]
-        return text if says_so else ": ".join(filter(None, (FAILED, text)))
+            return (parts, paths) if says_so else ([*_texts(FAILED), *parts], [where, *paths])
+        return text if says_so else ": ".join(filter(None, (FAILED, text))), []
 
 
 ReadBlock = Callable[[ItemReader, Block, str], None]

@@ -12,11 +12,11 @@ from antiphon.core.protocols.messages.answer import (
     message_id,
     message_usage,
     shows_thinking,
-    shows_thoughts,
     signature_of,
     stop_reason,
     stop_sequence,
 )
+from antiphon.core.protocols.messages.facts import MessageFacts
 from antiphon.core.protocols.messages.inputs import InputText
 from antiphon.core.protocols.messages.server_tools import ServerCall, item_to_call
 from antiphon.wire import events
@@ -76,12 +76,13 @@ DELTAS: Mapping[type[Event], tuple[bytes, bytes]] = {
 
 
 class MessagesEncoder:
-    __slots__ = ("_head", "_index", "_input", "_template", "_thinking", "_thoughts")
+    __slots__ = ("_facts", "_head", "_index", "_input", "_template", "_thinking")
 
     end: ClassVar[tuple[bytes, ...]] = ()
 
-    def __init__(self, request: CreateResponse) -> None:
-        self._thinking, self._thoughts = shows_thinking(request), shows_thoughts(request)
+    def __init__(self, request: CreateResponse, facts: MessageFacts) -> None:
+        self._facts = facts
+        self._thinking = shows_thinking(request)
         # The block that is open, or the last one.
         self._index = -1
         # Of the call that is open.
@@ -109,7 +110,9 @@ class MessagesEncoder:
     def _delta_head(self, event: DeltaEvent) -> bytes:
         """b"": it is not shown."""
         form = DELTAS.get(type(event))
-        return b"" if form is None or (form is THINKING and not self._thoughts) else DELTA % (self._index, *form)
+        if form is None or (form is THINKING and (self._facts.hides_thoughts or not self._thinking)):
+            return b""
+        return DELTA % (self._index, *form)
 
     # ---- the message -------------------------------------------------------------------------------------------------
 
@@ -133,7 +136,7 @@ class MessagesEncoder:
 
     def _failed(self, event: events.ResponseFailed) -> bytes:
         error = event.response.error or ResponseError("server_error", "The response failed.")
-        return event_to_frame(ErrorEvent(failed_to_details(error)))
+        return event_to_frame(ErrorEvent(failed_to_details(error, self._facts)))
 
     def _heartbeat(self, event: Heartbeat) -> bytes:
         return PING

@@ -7,6 +7,8 @@ import msgspec
 
 from antiphon.core.protocols.client_protocol import ReadRequest
 from antiphon.core.protocols.messages.blocks import ItemReader
+from antiphon.core.protocols.messages.facts import MessageFacts
+from antiphon.core.protocols.messages.places import Places
 from antiphon.core.protocols.messages.tool_changes import current_tools
 from antiphon.core.protocols.messages.tools import ToolReader, choice_to_responses
 from antiphon.core.protocols.responses.fields import SEALED_REASONING, RequestLimits, check_request
@@ -50,8 +52,8 @@ def body_to_request(body: bytes, headers: Mapping[str, str], limits: RequestLimi
     if not reader.items:
         raise InvalidRequest("`messages` must have a message with content.", param="messages", code="empty_array")
     tools = ToolReader(given.mcp_servers or [])
-    for at, tool in enumerate(current_tools(given.tools or [], given.messages)):
-        tools.read(tool, f"tools[{at}]")
+    for tool, where in current_tools(given.tools or [], given.messages):
+        tools.read(tool, where)
     tools.finish()
     choice = given.tool_choice
     request = CreateResponse(
@@ -74,8 +76,17 @@ def body_to_request(body: bytes, headers: Mapping[str, str], limits: RequestLimi
         stream=given.stream,
         beyond=_beyond(given),
     )
-    check_request(request, limits)
-    return ReadRequest(request, unknown, [*reader.notices, *tools.notices, *_notices(given)])
+    facts = MessageFacts(Places(reader.places, tools.places), hides_thoughts=_hides_thoughts(given))
+    try:
+        check_request(request, limits)
+    except InvalidRequest as wrong:
+        wrong.reword(facts.places.in_own_words)
+        raise
+    return ReadRequest(request, unknown, [*reader.notices, *tools.notices, *_notices(given)], facts=facts)
+
+
+def _hides_thoughts(given: CreateMessage) -> bool:
+    return given.thinking is not None and given.thinking.display == "omitted"
 
 
 def _beyond(given: CreateMessage) -> Beyond:
@@ -83,8 +94,7 @@ def _beyond(given: CreateMessage) -> Beyond:
         if not sequence.strip():
             problem = f"`stop_sequences[{at}]` must not be empty, nor white space alone."
             raise InvalidRequest(problem, param=f"stop_sequences[{at}]", code="invalid_value")
-    hides_thoughts = given.thinking is not None and given.thinking.display == "omitted"
-    return Beyond(stop_sequences=given.stop_sequences or None, hides_thoughts=hides_thoughts)
+    return Beyond(stop_sequences=given.stop_sequences or None)
 
 
 def _system(system: str | list[Block] | None) -> str | None:

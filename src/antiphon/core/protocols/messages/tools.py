@@ -69,10 +69,12 @@ class McpToolset(Struct):
 
 
 class ToolReader:
-    """Reads tools one after another. `tools` are those of all that were read."""
+    """Reads tools one after another. `tools` are those of all that were read, and `places` the paths of what each was read
+    from."""
 
     def __init__(self, servers: list[dict[str, Any]]) -> None:
         self.tools: list[Tool] = []
+        self.places: list[str] = []
         self.notices: list[str] = []
         # What the answer has to show of the calls that the gateway runs.
         self.include: list[str] = []
@@ -80,8 +82,9 @@ class ToolReader:
         self.hosted: dict[str, str] = {}
         # How often each of them may be called; None: as often as the model likes.
         self._limits: list[int | None] = []
-        read = [convert(each, McpServer, f"mcp_servers[{at}]") for at, each in enumerate(servers)]
-        self._servers = {server.name: server for server in read}
+        places = [f"mcp_servers[{at}]" for at in range(len(servers))]
+        read = [(convert(each, McpServer, where), where) for each, where in zip(servers, places, strict=True)]
+        self._servers = {server.name: (server, where) for server, where in read}
 
     @property
     def most_calls(self) -> int | None:
@@ -100,10 +103,10 @@ class ToolReader:
 
     def finish(self) -> None:
         """All tools have been read. A server that no tool set names offers all of its tools."""
-        for server in self._servers.values():
+        for server, where in self._servers.values():
             config = server.tool_configuration or ToolConfig()
             if config.enabled is not False:
-                self._add_server(server, config.allowed_tools)
+                self._add_server(server, config.allowed_tools, where)
         if self.most_calls is None and any(self._limits):
             self.notices.append(NOT_LIMITED)
 
@@ -113,7 +116,11 @@ class ToolReader:
         given = convert(tool, FunctionTool, where)
         made: Tool = {"type": "function", "name": given.name, "parameters": given.input_schema}
         optional = {"description": given.description, "strict": given.strict, "defer_loading": given.defer_loading}
-        self.tools.append(made | {name: value for name, value in optional.items() if value is not None})
+        self.add(made | {name: value for name, value in optional.items() if value is not None}, where)
+
+    def add(self, tool: Tool, where: str) -> None:
+        self.tools.append(tool)
+        self.places.append(where)
 
     # ---- tools that the gateway runs ---------------------------------------------------------------------------------
 
@@ -130,20 +137,20 @@ class ToolReader:
             return
         filters = {"filters": {"allowed_domains": given.allowed_domains}} if given.allowed_domains else {}
         location = {"user_location": given.user_location} if given.user_location else {}
-        self.tools.append({"type": "web_search", **filters, **location})
+        self.add({"type": "web_search", **filters, **location}, where)
         self.include.append(WEB_RESULTS)
 
     def code(self, tool: Tool, where: str) -> None:
         self._add_hosted(tool, "code_interpreter")
-        self.tools.append({"type": "code_interpreter", "container": {"type": "auto"}})
+        self.add({"type": "code_interpreter", "container": {"type": "auto"}}, where)
         self.include.append(CODE_OUTPUTS)
 
     def search(self, tool: Tool, where: str) -> None:
-        self.tools.append({"type": "tool_search"})
+        self.add({"type": "tool_search"}, where)
 
     def toolset(self, tool: Tool, where: str) -> None:
         given = convert(tool, McpToolset, where)
-        server = self._servers.pop(given.mcp_server_name, None)
+        server, place = self._servers.pop(given.mcp_server_name, (None, ""))
         if server is None:
             self.notices.append(NO_SERVER.format(name=quoted(given.mcp_server_name)))
             return
@@ -152,18 +159,18 @@ class ToolReader:
         offers_others = given.default_config is None or given.default_config.enabled is not False
         if offers_others and len(enabled) < len(configs):
             self.notices.append(NO_EFFECT.format(member="configs", kind=tool["type"]))
-        self._add_server(server, None if offers_others else enabled)
+        self._add_server(server, None if offers_others else enabled, place)
 
     def not_run(self, tool: Tool, where: str) -> None:
         self.notices.append(NOT_RUN.format(kind=tool["type"]))
 
-    def _add_server(self, server: McpServer, allowed: list[str] | None) -> None:
+    def _add_server(self, server: McpServer, allowed: list[str] | None, where: str) -> None:
         made: Tool = {"type": "mcp", "server_label": server.name, "server_url": server.url, "require_approval": "never"}
         if server.authorization_token:
             made["authorization"] = server.authorization_token
         if allowed is not None:
             made["allowed_tools"] = allowed
-        self.tools.append(made)
+        self.add(made, where)
         self._limits.append(None)
 
     def _add_hosted(self, tool: Tool, kind: str, limit: int | None = None) -> None:
@@ -180,7 +187,7 @@ def _known(description: str, properties: Mapping[str, Any], *required: str) -> R
 
     def read(reader: ToolReader, tool: Tool, where: str) -> None:
         name = convert(tool, NamedTool, where).name
-        reader.tools.append({"type": "function", "name": name, "description": description, "parameters": schema})
+        reader.add({"type": "function", "name": name, "description": description, "parameters": schema}, where)
 
     return read
 
