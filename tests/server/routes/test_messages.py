@@ -63,6 +63,7 @@ async def test_a_message_is_streamed(gateway: GatewayUnderTest, engine: MockEngi
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 0,
         "output_tokens": 5,
+        "output_tokens_details": {"thinking_tokens": 0},
     }
 
 

@@ -28,9 +28,12 @@ MEMBERS: Mapping[str, str] = {
     "parameters": "input_schema",
     "server_url": "url",
 }
+# A field of the request here, and a member of a tool there.
+CONTAINER = "container"
 # A path, where it is sure to be one: with a number, or in a text as the name of a field.
 _PATH = re.compile(r"(?P<list>input|tools)\[(?P<at>\d{1,6})\](?P<rest>(?:\.\w+|\[\d{1,6}\])*)")
 _PART = re.compile(r"\.(?:content|output)\[(?P<at>\d{1,6})\]")
+_UPLOAD = re.compile(r"\.uploads\[(?P<at>\d{1,6})\]")
 _FIELD = re.compile(rf"(?<=`)(?P<name>{'|'.join(map(re.escape, FIELDS))})(?=[`.\[])")
 _MEMBER = re.compile(rf"(?<=\.)(?:{'|'.join(MEMBERS)})\b")
 
@@ -45,6 +48,8 @@ class Place(Struct):
 class Places(Struct):
     items: list[Place] = field(default_factory=list)
     tools: list[str] = field(default_factory=list)
+    # Of the blocks that bring files for code.
+    uploads: list[str] = field(default_factory=list)
 
     def in_own_words(self, text: str) -> str:
         """The text, or a path alone, with the paths that the client knows."""
@@ -55,7 +60,7 @@ class Places(Struct):
     def _own_path(self, found: re.Match[str]) -> str:
         at, rest = int(found["at"]), found["rest"]
         if found["list"] == "tools":
-            return found[0] if at >= len(self.tools) else self.tools[at] + _own_names(rest)
+            return found[0] if at >= len(self.tools) else self._of_tool(self.tools[at], rest)
         if at >= len(self.items):
             # The gateway has added it.
             return "messages"
@@ -64,6 +69,11 @@ class Places(Struct):
         if part is not None and int(part["at"]) < len(place.parts):
             return place.parts[int(part["at"])] + _own_names(rest[part.end() :])
         return place.path + _own_names(rest)
+
+    def _of_tool(self, place: str, rest: str) -> str:
+        if (upload := _UPLOAD.fullmatch(rest)) is not None and int(upload["at"]) < len(self.uploads):
+            return f"{self.uploads[int(upload['at'])]}.file_id"
+        return CONTAINER if rest == f".{CONTAINER}" else place + _own_names(rest)
 
 
 def _own_names(rest: str) -> str:

@@ -46,6 +46,9 @@ def _changes(messages: Sequence[dict[str, Any]]) -> Iterator[tuple[str, Block, s
     for number, message in enumerate(messages):
         for at, block in _blocks(message.get("content")):
             match block.get("type"):
+                case "compaction" if isinstance(changes := block.get("tool_changes"), list):
+                    # Those of the messages that it stands for.
+                    yield from _changes([{"content": changes}])
                 case "tool_addition" | "tool_removal" as kind if isinstance(tool := block.get("tool"), dict):
                     yield kind, tool, f"messages[{number}].content[{at}].tool"
                 case "tool_result":
