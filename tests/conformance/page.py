@@ -10,6 +10,7 @@ sys.path[:0] = [str(TESTS), str(TESTS.parent / "src")]
 
 from conformance.deviations import ALSO_SENT, DEVIATIONS, MEMBER_DEVIATIONS, NOT_SENT, MemberDeviation  # noqa: E402
 from conformance.manifest import MANIFESTS, POLICIES, Manifest, Row  # noqa: E402
+from conformance.messages import deviations as messages  # noqa: E402
 
 DIFFERENCES = """\
 ## Where schemas disagree
@@ -23,6 +24,13 @@ Everything that any test emits is also compared with answers that were recorded 
 has, which are null, and which events an item has in which order (`tests/conformance/members.toml`). Whether a member is null or
 absent follows the recordings; what OpenAI's document declares is not left out because no recording has it. These are the
 differences that remain. (The answer to a `DELETE` also calls itself a `response`. It has three members, as in the document.)
+"""
+RECORDED_MESSAGES = """\
+## What Anthropic's servers really send
+
+Everything that any test emits is also compared with answers that were recorded from Anthropic's servers: which members an
+object has, and which are null (`tests/conformance/messages/members.toml`). What the SDK declares is not left out because no
+recording has it. These are the differences that remain.
 """
 KINDS = {"null": "null here", "missing": "absent here", "extra": "only here"}
 DOCUMENTS = {"openai": "OpenAI", "open_responses": "Open Responses"}
@@ -55,6 +63,11 @@ def _of_responses() -> Iterator[str]:
     yield from _table(("events", "", "reason"), events)
 
 
+def _of_messages() -> Iterator[str]:
+    yield f"\n{RECORDED_MESSAGES}"
+    yield from _table(("object", "member", "", "reason"), map(_member_cells, messages.MEMBER_DEVIATIONS))
+
+
 def _names(order: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" for name in order) or "none"
 
@@ -62,6 +75,7 @@ def _names(order: tuple[str, ...]) -> str:
 def _member_cells(row: MemberDeviation) -> tuple[str, ...]:
     """Patterns as a reader would write them."""
     object = row.object.replace("\\.", ".").replace(".*", "…").replace(" in …", "").replace(" in (done|response)", " when done")
+    object = object.replace("( in start)?", "").replace("|", "`, `")
     members = ", ".join(f"`{member}`" for member in row.members.replace(".*", "…").split("|"))
     return f"`{object}`", members, KINDS[row.kind], row.reason
 
@@ -78,7 +92,7 @@ def _table(titles: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> Iterato
 
 
 # By the name of the protocol: what its page has beside its manifest.
-SECTIONS: Mapping[str, Callable[[], Iterator[str]]] = {"responses": _of_responses}
+SECTIONS: Mapping[str, Callable[[], Iterator[str]]] = {"responses": _of_responses, "messages": _of_messages}
 
 if __name__ == "__main__":
     for each in MANIFESTS:

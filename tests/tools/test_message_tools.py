@@ -11,6 +11,7 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.kernels import ScriptedKernels, interpreting, prints
 from support.messages import Body, check_events, fold, parse
 from support.search_services import SearchServices, searching
+from support.web_site import WebSite
 
 ASKED = [{"role": "user", "content": "What is the capital of Italy?"}]
 SEARCHED = answer(call("web_search", '{"query": "capital of Italy"}'), finish="tool_calls")
@@ -54,6 +55,23 @@ async def test_a_search_is_run_and_shown(engine: MockEngine, streams: bool) -> N
     assert message["stop_reason"] == "end_turn"
     assert message["usage"]["server_tool_use"] == {"web_search_requests": 1, "web_fetch_requests": 0}
     assert found["content"][0]["title"] in results(engine)[0]
+
+
+@both
+async def test_a_page_is_opened_and_shown(engine: MockEngine, streams: bool) -> None:
+    async with SearchServices() as services, WebSite() as site, searching(engine, services) as gateway:
+        urls = [f"{site.url}/{page}" for page in ("article", "no")]
+        calls = [call("open_page", f'{{"url": "{url}"}}', id=url, index=at) for at, url in enumerate(urls)]
+        engine.will(answer(*calls, finish="tool_calls"), text("It is old."))
+        message = await ask(gateway, streams, tools=[{"type": "web_fetch_20260318", "name": "web_fetch"}])
+    used, opened, _, failed, said = message["content"]
+    assert (used["name"], used["input"]) == ("web_fetch", {"url": f"{site.url}/article"})
+    page = opened["content"]
+    assert (opened["type"], page["type"], page["url"]) == ("web_fetch_tool_result", "web_fetch_result", f"{site.url}/article")
+    assert page["content"]["source"]["data"] in results(engine)[0]
+    assert failed["content"] == {"type": "web_fetch_tool_result_error", "error_code": "unavailable"}
+    assert said["text"] == "It is old."
+    assert message["usage"]["server_tool_use"]["web_fetch_requests"] == 2
 
 
 async def test_a_search_that_comes_back_is_shown_to_the_model_again(engine: MockEngine) -> None:

@@ -10,5 +10,6 @@ MEMBER_DEVIATIONS: tuple[MemberDeviation, ...] = (
         "encrypted_content",
         "Declared by the SDK. It has what the compaction keeps beside its summary; recorded servers keep nothing.",
     ),
+    MemberDeviation("null", "web_fetch_result( in start)?", "retrieved_at", "When a page was fetched is not kept."),
     MemberDeviation("null", "compaction|compaction_delta", "content", "The summary was cut off; no recorded one was."),
 )

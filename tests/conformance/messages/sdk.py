@@ -20,7 +20,11 @@ from pydantic import BaseModel
 COMMON = frozenset({"type", "cache_control"})
 # `web_search_20250305`: tools have the same members in most versions.
 VERSION = re.compile(r"_\d{8}$")
-CREATE, COUNT = "POST /messages", "POST /messages/count_tokens"
+CREATE = "POST /messages"
+# There are none here.
+BATCHES = "/batches"
+# Of every request: they are request fields.
+HEADERS = frozenset({"betas", "workspace_id", "user_profile_id"})
 # Methods that make no request of their own.
 NOT_ROUTES = frozenset({"stream", "parse", "tool_runner", "thread", "results"})
 
@@ -50,7 +54,12 @@ def names() -> dict[str, set[str]]:
         "model member": set(_hints(beta.BetaModelInfo)),
         "file member": set(_hints(beta.BetaFileMetadata)),
         "route": set(_routes()),
-        "parameter": {f"{route} {name}" for route, names in _routes().items() if route != CREATE for name in names},
+        "parameter": {
+            f"{route} {name}"
+            for route, names in _routes().items()
+            if route != CREATE and BATCHES not in route
+            for name in names - HEADERS
+        },
     }
 
 

@@ -1,8 +1,10 @@
 """What the routes answer beside messages: counts, models, files, errors; and the parameters that they take."""
 
+import asyncio
+
 import aiohttp
 import pytest
-from support.engine import MockEngine, Refusal, text
+from support.engine import MockEngine, Refusal, Writer, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.messages import HI, PATH, VERSION, Body, body, create
 
@@ -124,8 +126,10 @@ async def test_there_are_no_batches(gateway: GatewayUnderTest) -> None:
         ("DELETE", "/b"),
         ("POST", "/b/cancel"),
     ]:
-        options = {"json": requests} if (method, path) == ("POST", "") else {}
-        async with gateway.client.request(method, f"{gateway.url}{PATH}/batches{path}", headers=VERSION, **options) as answered:
+        url = f"{gateway.url}{PATH}/batches{path}"
+        async with gateway.client.request(
+            method, url, headers=VERSION, json=requests if method == "POST" else None
+        ) as answered:
             assert (answered.status, (await answered.json())["error"]["type"]) == (404, "not_found_error")
 
 
@@ -145,6 +149,16 @@ async def test_an_error_of_an_engine_has_its_type(engine: MockEngine, refusal: R
     async with running_gateway(engine, retries=0) as gateway:
         answered, error = await gateway.post(body(), PATH, headers=VERSION)
     assert (answered, error["error"]["type"]) == (status, kind)
+
+
+async def test_an_engine_that_is_silent_is_a_timeout(engine: MockEngine) -> None:
+    async def silent(write: Writer) -> None:
+        await asyncio.Event().wait()
+
+    engine.will(silent)
+    async with running_gateway(engine, first_byte_timeout=0.2, retries=0) as gateway:
+        status, error = await gateway.post(body(), PATH, headers=VERSION)
+    assert (status, error["error"]["type"]) == (504, "timeout_error")
 
 
 async def test_a_foreign_page_is_forbidden(gateway: GatewayUnderTest) -> None:

@@ -102,7 +102,7 @@ async def test_the_blocks_of_a_user_are_read(gateway: GatewayUnderTest, engine: 
         assert not gateway.notice, name
 
 
-SEARCHED = [
+SEARCHED: list[Body] = [
     {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "Rome"}, "caller": {"type": "direct"}},
     {
         "type": "web_search_tool_result",
@@ -111,7 +111,7 @@ SEARCHED = [
         "content": [{"type": "web_search_result", "url": "https://a.example", "title": "A", "encrypted_content": ""}],
     },
 ]
-FETCHED = [
+FETCHED: list[Body] = [
     {"type": "server_tool_use", "id": "s", "name": "web_fetch", "input": {"url": "https://a.example"}},
     {
         "type": "web_fetch_tool_result",
@@ -120,7 +120,7 @@ FETCHED = [
         "content": {"type": "web_fetch_result", "url": "https://a.example", "content": document(TEXT)},
     },
 ]
-RAN = [
+RAN: list[Body] = [
     {"type": "server_tool_use", "id": "s", "name": "code_execution", "input": {"code": "print(1)"}},
     {
         "type": "code_execution_tool_result",
@@ -128,7 +128,7 @@ RAN = [
         "content": {"type": "code_execution_result", "stdout": "1", "stderr": "", "return_code": 0, "content": []},
     },
 ]
-MCP = [
+MCP: list[Body] = [
     {"type": "mcp_tool_use", "id": "m", "name": "echo", "server_name": "s", "input": {"a": 1}},
     {"type": "mcp_tool_result", "tool_use_id": "m", "is_error": False, "content": [{"type": "text", "text": "one"}]},
 ]

@@ -121,8 +121,9 @@ async def test_an_answer_follows_its_schema(gateway: GatewayUnderTest, engine: M
 @pytest.mark.parametrize("display", ["summarized", "updates", "omitted"])
 async def test_a_thought_is_shown_as_it_is_asked_for(gateway: GatewayUnderTest, engine: MockEngine, display: str) -> None:
     engine.will(GREETING)
-    thought, _ = (await create(gateway, thinking={"type": "adaptive", "display": display}))["content"]
-    assert thought["thinking"] == ("" if display == "omitted" else THOUGHT)
+    message = await create(gateway, thinking={"type": "adaptive", "display": display})
+    assert message["content"][0]["thinking"] == ("" if display == "omitted" else THOUGHT)
+    assert message["usage"]["output_tokens_details"]["thinking_tokens"] > 0
 
 
 async def test_the_prompt_alone_can_be_read(gateway: GatewayUnderTest, engine: MockEngine) -> None:

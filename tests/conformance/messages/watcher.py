@@ -4,14 +4,14 @@ which may have no member that they do not know, and compared with what was recor
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from aiohttp import web
 from conformance.messages.deviations import MEMBER_DEVIATIONS
 from conformance.messages.members import differences
 from conformance.recorder import RECORDER, Body, Recorder, Watcher, object_in, objects_in
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from antiphon.core.protocols.messages.protocol import MESSAGES
 
@@ -36,7 +36,10 @@ _VERSION = re.compile(r"_\d{8}$")
 COMMON = frozenset({"type", "cache_control"})
 # Deltas of one block differ in their text only.
 _DELTA = re.compile(rb'"delta":\{"type":"(\w+)"')
-LONGEST_MESSAGE = 300
+# Errors of one object.
+MOST_NAMED = 5
+# What a count is, which has no type.
+COUNTED = "count"
 
 
 class MessagesWatcher(Watcher):
@@ -87,7 +90,7 @@ class MessagesWatcher(Watcher):
         if route in ("GET /models", "GET /files"):
             self._listed(route.removeprefix("GET /").removesuffix("s"), value["data"])
         if route == COUNT:
-            self._validate(body, value, "count")
+            self._validate(body, value, COUNTED)
 
     def _listed(self, kind: str, objects: list[Body]) -> None:
         for each in objects:
@@ -122,8 +125,7 @@ class MessagesWatcher(Watcher):
                 )
             case {"type": "error", "error": error}:
                 self.saw("error type", error["type"])
-        if event["type"] != "ping":
-            self._validate(encoded, event, "error" if event["type"] == "error" else "event")
+        self._validate(encoded, event, event["type"])
 
     def _message(self, message: Body) -> None:
         for member in message:
@@ -215,27 +217,26 @@ def _members(value: Any) -> Iterable[str]:
 
 
 @cache
-def _adapters() -> dict[str, TypeAdapter[Any]]:
+def _kinds() -> dict[str, type[BaseModel]]:
+    """By the type of the object. Those of a union have one each, so that an error names the member that is wrong."""
     # The SDK takes a second to import: a test that emits nothing for its clients does not wait for it.
     from anthropic.types import beta
+    from conformance.sdk import variants
 
-    kinds = {
-        "message": beta.BetaMessage,
-        "event": beta.BetaRawMessageStreamEvent,
-        "model": beta.BetaModelInfo,
-        "file": beta.BetaFileMetadata,
-        "count": beta.BetaMessageTokensCount,
-    }
-    return {name: TypeAdapter(kind) for name, kind in kinds.items()}
+    events = {kind.model_fields["type"].annotation: kind for kind in variants(beta.BetaRawMessageStreamEvent)}
+    objects = {"message": beta.BetaMessage, "model": beta.BetaModelInfo, "file": beta.BetaFileMetadata}
+    named = {get_args(literal)[0]: kind for literal, kind in events.items()}
+    return {**objects, **named, COUNTED: beta.BetaMessageTokensCount}
 
 
 def violations(data: bytes, kind: str) -> Iterator[str]:
-    if kind == "error":
+    """`kind`: the type of the object. One that the SDK does not know is an error, or nothing but its type."""
+    if (model := _kinds().get(kind)) is None:
         return
     try:
-        read = _adapters()[kind].validate_json(data, strict=True)
+        read = model.model_validate_json(data, strict=True)
     except ValidationError as wrong:
-        yield f"{kind}: {str(wrong)[:LONGEST_MESSAGE]}"
+        yield from (f"{kind}: {'.'.join(map(str, each['loc']))}: {each['msg']}" for each in wrong.errors()[:MOST_NAMED])
         return
     yield from (f"{kind}: the SDK has no member {path}" for path in _unknown(read, ""))
 

@@ -124,6 +124,7 @@ async def test_what_looks_like_a_mark_in_a_document_is_not_repeated(gateway: Gat
 
 @pytest.mark.parametrize("place", ["output_config", "output_format"])
 async def test_an_answer_that_follows_a_schema_cites_nothing(gateway: GatewayUnderTest, place: str) -> None:
-    format = {"type": "json_schema", "schema": {"type": "object"}}
-    words = await refused(gateway, asked(TEXT), **{place: {"format": format} if place == "output_config" else format})
+    format: Body = {"type": "json_schema", "schema": {"type": "object"}}
+    given: Body = {place: {"format": format} if place == "output_config" else format}
+    words = await refused(gateway, asked(TEXT), **given)
     assert words.startswith("Citations cannot be used together with")
