@@ -21,6 +21,7 @@ from antiphon.app.parts import (
     make_pool,
     make_protocols,
     make_resources,
+    make_rules,
     make_storage,
     make_tools,
 )
@@ -63,7 +64,7 @@ def make_app(
     observers = [*extensions.observers, *observability.observers(pool)]
     gateway = make_gateway(given, pool, equipment, observers, inspection.inspector.recordings)
     gateway.attached = tools.mcp.attached
-    protocols = ProtocolPaths(make_protocols(settings, extensions.protocols, tools.hosted.runners))
+    protocols = ProtocolPaths(make_protocols(settings, extensions.protocols, make_rules(settings, tools)))
     routes = route_table(protocols.others)
     routing = Routing(protocols, NearestRoute(routes.api, routes.others))
     resources, options = make_resources(storage, gateway), connection_options(settings, extensions.intervals, protocols)

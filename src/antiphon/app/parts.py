@@ -4,7 +4,7 @@ import asyncio
 import math
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,11 +30,10 @@ from antiphon.app.options import (
 from antiphon.app.retrieval import EmbeddingModels, Retrieval
 from antiphon.core.events.lifecycle import PADDED_TO, REASONING_EVENTS
 from antiphon.core.exchange.environment import Environment
-from antiphon.core.hosted.web_search import KIND as WEB_SEARCH
 from antiphon.core.knowledge.knowledge import Model
 from antiphon.core.knowledge.model_names import ModelNames
 from antiphon.core.protocols.chat.protocol import CHAT, ChatProtocol
-from antiphon.core.protocols.chat.ways import Rules
+from antiphon.core.protocols.chat.ways import NO_RULES, Rules
 from antiphon.core.protocols.client_protocol import ClientProtocol
 from antiphon.core.protocols.table import PROTOCOLS
 from antiphon.core.toolbox.mcp_servers import MCP as MCP_TOOL
@@ -50,7 +49,7 @@ from antiphon.gateway.limits.owner_limits import Admission
 from antiphon.gateway.limits.places import AdmissionLimits
 from antiphon.gateway.limits.threads import ViewPlaces
 from antiphon.gateway.runs.checker import Checker
-from antiphon.gateway.runs.gateway import Gateway
+from antiphon.gateway.runs.gateway import Gateway, asks_for_approval
 from antiphon.gateway.runs.observers import MakeObserver
 from antiphon.gateway.runs.steps import Equipment
 from antiphon.gateway.runs.timers import Timeouts
@@ -274,13 +273,29 @@ def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Env
     )
 
 
-def make_protocols(settings: Settings, more: Sequence[ClientProtocol], tools: Collection[str] = ()) -> list[ClientProtocol]:
+def make_protocols(settings: Settings, more: Sequence[ClientProtocol], rules: Rules = NO_RULES) -> list[ClientProtocol]:
     """Chat Completions is none of them if all of its requests are passed through, for which there is a route, or if another
-    protocol has its path. `tools`: the types of those that the gateway runs."""
+    protocol has its path."""
     others = [each for each in PROTOCOLS if each is not CHAT]
     is_read = settings.chat == "reliable" and not any(CHAT.path in each.paths for each in more)
-    rules = Rules(frozenset(settings.chat_pass_models), frozenset(settings.chat_pass_keys), WEB_SEARCH in tools)
     return [*others, *([ChatProtocol(rules)] if is_read else ()), *more]
+
+
+def make_rules(settings: Settings, tools: Tools) -> Rules:
+    """How chat requests are answered."""
+
+    def attaches(owner: str, model: str | None) -> bool:
+        named = model or settings.default_model
+        models = (named, settings.model_names.get(named, named)) if named is not None else (None,)
+        return not all(asks_for_approval(tool) for tool in tools.mcp.attached(owner, models))
+
+    return Rules(
+        frozenset(settings.chat_pass_models),
+        frozenset(settings.chat_pass_keys),
+        tools.hosted.runners.keys(),
+        attaches=attaches,
+        helps=settings.chat_help,
+    )
 
 
 # ---- around the requests ---------------------------------------------------------------------------------------------

@@ -85,6 +85,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     chat_pass_models: tuple[str, ...] = ()
     # The names of keys whose chat requests are all passed to the engine as they come.
     chat_pass_keys: tuple[str, ...] = ()
+    # Whether small models get help, and models their own sampling, also for chat requests that are not passed to the engine.
+    chat_help: bool = False
     # How bytes go to and from the sockets: "fast" uses internals of aiohttp, "plain" its public API only. "auto": fast, if the
     # installed aiohttp has those internals.
     transport: TransportName = "auto"

@@ -284,11 +284,11 @@ class StandIn(EngineProcess):
 
 
 @asynccontextmanager
-async def small_model() -> AsyncIterator[tuple[GatewayUnderTest, MockEngine]]:
+async def small_model(**settings: Any) -> AsyncIterator[tuple[GatewayUnderTest, MockEngine]]:
     props = {"/props": {"default_generation_settings": {"n_ctx": 8192}}}
     mock = MockEngine(own_fields=OWN_FIELDS["llamacpp"], paths=props)
     mock.lists("smollm2")
-    async with started(mock), running_gateway(embedded=StandIn(mock.url), help="full") as gateway:
+    async with started(mock), running_gateway(embedded=StandIn(mock.url), help="full", **settings) as gateway:
         yield gateway, mock
 
 
@@ -300,6 +300,14 @@ async def test_a_small_model_gets_neither_help_nor_a_sampling_of_its_own() -> No
         await whole(gateway, model="smollm2", tools=[WEATHER])
         assert [tool["function"]["name"] for tool in engine.last["tools"]] == ["get_weather"]
         assert not {"response_format", "grammar", "temperature"} & engine.last.keys()
+
+
+async def test_a_setting_gives_it_both() -> None:
+    async with small_model(chat_help=True) as (gateway, engine):
+        engine.will(text(f'{{"name": "get_weather", "arguments": {PARIS}}}'))
+        message = (await whole(gateway, model="smollm2", tools=[WEATHER]))["message"]
+        assert called(message) == [("get_weather", {"city": "Paris"})]
+        assert {"response_format", "temperature"} <= engine.last.keys()
 
 
 # ---- what is passed on -----------------------------------------------------------------------------------------------
@@ -328,14 +336,19 @@ async def test_what_is_passed_on_is_so_byte_for_byte(gateway: GatewayUnderTest, 
     assert notice.startswith("the answer was passed through, and not checked here") == helped
 
 
-@pytest.mark.parametrize("settings", [{"chat": "pass"}, {"chat_pass_models": ("mock",)}], ids=["all", "a model"])
+PASSING_KEY = {"keys": {"ada": ("any",)}, "chat_pass_keys": ("ada",)}
+
+
+@pytest.mark.parametrize(
+    "settings", [{"chat": "pass"}, {"chat_pass_models": ("mock",)}, PASSING_KEY], ids=["all", "a model", "a key"]
+)
 async def test_the_settings_pass_all_on(engine: MockEngine, settings: dict[str, Any]) -> None:
     engine.will(text(WRITTEN))
     body = {**BODY, "stream": True, "tools": [WEATHER], "tool_choice": "required", "top_k": 1}
     engine.objects_to = lambda body: None
     async with (
         running_gateway(engine, **settings) as gateway,
-        gateway.client.post(gateway.url + PATH, json=body) as answered,
+        gateway.client.post(gateway.url + PATH, json=body, headers={"Authorization": "Bearer any"}) as answered,
     ):
         assert await answered.read() == text(WRITTEN)
         assert "antiphon-notice" not in answered.headers

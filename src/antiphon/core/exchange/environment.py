@@ -124,9 +124,11 @@ class Environment:
             made.__post_init__()
         return made
 
-    def plain(self) -> "Environment":
-        """For requests that get what they ask for, and nothing else. Nothing is sealed: their clients cannot send it back."""
-        return self.changed(help="off", own_sampling=False, always_summary=False, sealer=NO_SEALER)
+    def plain(self, *, helps: bool = False) -> "Environment":
+        """For requests that get what they ask for. Nothing is sealed: their clients cannot send it back. `helps`: what a model
+        needs that the request does not ask for is added nevertheless."""
+        made = self.changed(always_summary=False, sealer=NO_SEALER)
+        return made if helps else made.changed(help="off", own_sampling=False)
 
     def with_tool(self, kind: str, tool: GatewayTool) -> "Environment":
         """With this tool as the one of its kind. Made once for the same tool, because this too is done for every request."""

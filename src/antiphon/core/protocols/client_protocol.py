@@ -68,8 +68,10 @@ class ClientProtocol(ABC):
     channel: ClassVar[Channel] = "http"
     # Its bodies are requests of the Responses API: they are recorded and queued as they were sent.
     is_responses: ClassVar[bool] = False
-    # Its requests get what they ask for: no help for small models, no sampling of the model's own, thoughts as they are.
+    # Its requests get what they ask for, thoughts as they are. Unless `gets_help`, small models get no help, and none its own
+    # sampling.
     is_plain: ClassVar[bool] = False
+    gets_help: bool = True
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

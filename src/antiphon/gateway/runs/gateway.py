@@ -80,6 +80,10 @@ def no_tools(owner: str, models: Collection[str | None]) -> Sequence[Tool]:
     return ()
 
 
+def asks_for_approval(attached: Tool) -> bool:
+    return bool(attached["require_approval"] != "never")
+
+
 class Attached(NamedTuple):
     """Tools that the operator adds to a request, and notices of those that were left out."""
 
@@ -166,10 +170,6 @@ class Gateway:
 
     def environment_of(self, owner: str) -> Environment:
         return self._environments.make(self.environment, owner)
-
-    def _environment_for(self, read: ReceivedRequest, owner: str) -> Environment:
-        common = self.environment_of(owner)
-        return common.plain() if read.protocol.is_plain else common
 
     # ---- from a request to a run -------------------------------------------------------------------------------------
 
@@ -311,7 +311,7 @@ class Gateway:
             Exchange if recording is None else recording.make_exchange,
             _answered_by(chosen.model, request),
             [engine.knowledge for engine in chosen.engines],
-            self._environment_for(read, owner),
+            _as_spoken(read.protocol, self.environment_of(owner)),
             history=history,
             compact=compact,
             response_id=recorder.response_id,
@@ -335,13 +335,12 @@ class Gateway:
         tools = self.attached(owner, models)
         if not tools or read.protocol.is_responses:
             return Attached(tools)
-        asking = [str(tool["server_label"]) for tool in tools if tool["require_approval"] != "never"]
-        added = [tool for tool in tools if tool["server_label"] not in asking]
-        return Attached(added, [NOT_APPROVED.format(label=label) for label in asking])
+        left_out = [NOT_APPROVED.format(label=tool["server_label"]) for tool in tools if asks_for_approval(tool)]
+        return Attached([tool for tool in tools if not asks_for_approval(tool)], left_out)
 
     def _make_recording(self, read: ReceivedRequest, *, is_as_sent: bool) -> Recording:
         now = asyncio.get_running_loop().time
-        environment = self.environment.plain() if read.protocol.is_plain else self.environment
+        environment = _as_spoken(read.protocol, self.environment)
         return Recording(read.arrival.body, now, is_as_sent=is_as_sent, environment=environment)
 
     async def _enqueue(self, read: ReceivedRequest, recorder: ResponseRecorder) -> Enqueued:
@@ -396,6 +395,11 @@ class Gateway:
 def _to_queued(read: ReceivedRequest, sealer: Sealer) -> bytes:
     body = read.arrival.body if read.is_as_sent else msgspec.json.encode(read.request)
     return to_stored_request(body, read.request, sealer)
+
+
+def _as_spoken(protocol: ClientProtocol, environment: Environment) -> Environment:
+    """What the exchanges of this protocol get."""
+    return environment.plain(helps=protocol.gets_help) if protocol.is_plain else environment
 
 
 def _answered_by(model: str | None, request: CreateResponse) -> CreateResponse:

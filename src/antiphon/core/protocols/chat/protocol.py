@@ -24,6 +24,7 @@ class ChatProtocol(ClientProtocol):
 
     def __init__(self, rules: Rules = NO_RULES) -> None:
         self._rules = rules
+        self.gets_help = rules.helps
 
     def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits, owner: str = "") -> ReadRequest:
         return body_to_request(body, limits, self._rules, owner)

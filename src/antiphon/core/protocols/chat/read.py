@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from antiphon.core.protocols.chat.messages import ItemReader
-from antiphon.core.protocols.chat.ways import NO_RULES, PASSED, Rules, choose_way
+from antiphon.core.protocols.chat.ways import NO_RULES, PASSED, WEB_SEARCH, Rules, choose_way
 from antiphon.core.protocols.client_protocol import ReadRequest
 from antiphon.core.protocols.responses.fields import LOGPROBS, RequestLimits, check_nesting, check_request
 from antiphon.core.protocols.responses.read import convert, decode_json
@@ -23,8 +23,6 @@ from antiphon.wire.responses import Beyond, CreateResponse, ReasoningOptions, Te
 
 # The fields that are read, and those that are read only to choose the way. All others are for the engine.
 READ = frozenset({*CreateChat.__struct_fields__, *PASSED})
-# The type of the tool that searches the web.
-WEB_SEARCH = "web_search"
 # The name of a schema that has none.
 SCHEMA = "answer"
 # As llama.cpp and others have it: an answer of any length.
