@@ -127,8 +127,8 @@ class Environment:
     def plain(self, *, helps: bool = False) -> "Environment":
         """For requests that get what they ask for. Nothing is sealed: their clients cannot send it back. `helps`: what a model
         needs that the request does not ask for is added nevertheless."""
-        made = self.changed(always_summary=False, sealer=NO_SEALER)
-        return made if helps else made.changed(help="off", own_sampling=False)
+        added = {} if helps else {"help": "off", "own_sampling": False}
+        return self.changed(always_summary=False, sealer=NO_SEALER, **added)
 
     def with_tool(self, kind: str, tool: GatewayTool) -> "Environment":
         """With this tool as the one of its kind. Made once for the same tool, because this too is done for every request."""

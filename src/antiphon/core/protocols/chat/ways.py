@@ -159,7 +159,7 @@ def choose_way(body: Any, rules: Rules = NO_RULES, owner: str = "") -> Way:
         helped += (ATTACHED,)
     if not helped:
         return AS_IT_CAME
-    passed = tuple(field for field, is_foreign in PASSED.items() if _holds(is_foreign, body.get(field)))
+    passed = tuple(field for field, value in body.items() if field in PASSED and _holds(PASSED[field], value))
     if asks_to_search and not searches:
         passed += (SEARCH,)
     return Way(bool(passed), helped, passed)
