@@ -44,6 +44,7 @@ def run(pieces: Iterable[bytes], dialect: Dialect = PLAIN, **fields: Any) -> tup
     # A delta in its compact form is written as in its full one.
     again = CHAT.encoder(request)
     assert b"".join((*(again.encode(expand(event)) for event in events), *again.end)) == stream
+    check_chunks(chunks_of(stream))
     return stream, msgspec.json.decode(CHAT.whole(exchange.response, request))
 
 
@@ -54,6 +55,21 @@ def chunks_of(stream: bytes) -> list[dict[str, Any]]:
     shown = [frame for frame in frames if not frame.startswith(b":")]
     assert all(frame.startswith(b"data: ") for frame in shown)
     return [msgspec.json.decode(frame.removeprefix(b"data: ")) for frame in shown]
+
+
+def check_chunks(chunks: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """What always holds of a stream: one completion, whose role comes first, and which ends once, after all else, or with an
+    error, which is returned."""
+    failed = chunks[-1].get("error")
+    chunks = chunks[:-1] if failed else chunks
+    assert len({(chunk["id"], chunk["created"], chunk["model"], chunk["object"]) for chunk in chunks}) <= 1
+    shown = [chunk["choices"][0] for chunk in chunks if chunk["choices"]]
+    assert ["role" in choice["delta"] for choice in shown] == [at == 0 for at in range(len(shown))]
+    ends = [choice for choice in shown if choice["finish_reason"] is not None]
+    assert ends == ([] if failed else shown[-1:])
+    assert all(choice["delta"] == {} for choice in ends)
+    assert all(chunk is chunks[-1] and chunk["choices"] == [] for chunk in chunks if chunk.get("usage"))
+    return failed
 
 
 def deltas_of(chunks: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
