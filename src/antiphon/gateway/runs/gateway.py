@@ -226,6 +226,13 @@ class Gateway:
         """Observers see a request when its response is about to run; this one is not going to."""
         notify(make_observers(self._observers.makers, arrival), "dropped", error)
 
+    def show_passed(self, arrival: Arrival, model: str | None, engine: str, status: int) -> None:
+        """It has no response: observers see it once it has ended."""
+        may_record = self._observers.may_record
+        if may_record is not None and not may_record():
+            arrival = arrival._replace(is_recorded=False)
+        notify(make_observers(self._observers.makers, arrival), "passed_on", model, engine, status)
+
     async def read(self, arrival: Arrival, protocol: ClientProtocol = RESPONSES, model: str | None = None) -> ReceivedRequest:
         body, limits = arrival.body, self.environment.limits
         if len(body) < LARGE_BODY:

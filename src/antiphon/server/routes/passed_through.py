@@ -13,7 +13,7 @@ from aiohttp import web
 
 from antiphon.core.knowledge.retry_advice import headers_to_advice
 from antiphon.engines.upstream import Engine
-from antiphon.errors import seconds_to_header
+from antiphon.errors import ApiError, seconds_to_header
 from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.gateway.runs.gateway import ReceivedRequest
@@ -56,9 +56,16 @@ async def passed_through(request: web.Request, bodies: Bodies) -> web.StreamResp
 
 async def pass_received(request: web.Request, received: ReceivedRequest) -> web.StreamResponse:
     """The same for a request that its protocol has read."""
-    body, named = received.arrival.body, received.request.model
-    async with request.app[APP].gateway.admission.entered(request[OWNER], is_counted=True) as seat:
-        return await _pass_through(request, body, named, seat, received.notices)
+    arrival, named, gateway = received.arrival, received.request.model, request.app[APP].gateway
+    try:
+        async with gateway.admission.entered(request[OWNER], is_counted=True) as seat:
+            answer = await _pass_through(request, arrival.body, named, seat, received.notices)
+    except ApiError as error:
+        gateway.show_refusal(arrival, error)
+        raise
+    logged = request[STATE].logged
+    gateway.show_passed(arrival, logged["model"], logged["engine"], answer.status)
+    return answer
 
 
 async def _pass_through(

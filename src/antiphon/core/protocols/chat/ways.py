@@ -150,7 +150,7 @@ def choose_way(body: Any, rules: Rules = NO_RULES, owner: str = "") -> Way:
     model = body.get("model")
     if isinstance(model, str) and model in rules.passed_models:
         return AS_IT_CAME
-    helped = tuple(name for field, (needs, name) in HELPED.items() if _holds(needs, body.get(field)))
+    helped = tuple(name for field, (needs, name) in HELPED.items() if field in body and _holds(needs, body[field]))
     asks_to_search = body.get(SEARCH) is not None
     searches = WEB_SEARCH in rules.tools
     if asks_to_search and searches:
