@@ -18,8 +18,9 @@
     ├── HeadersTooLarge           431
     ├── StoreUnavailable          503   the store cannot be reached, or does not answer: try again
     └── EngineError               502   the engine or the connection to it is at fault
-        ├── EngineUnavailable     503   not there, not ready, or shutting down: try again
-        │   └── EngineBusy        503   its queue is full, or moved too slowly: try again
+        ├── EngineUnavailable     503   not there, or not ready: try again
+        │   ├── EngineBusy        503   its queue is full, or moved too slowly: try again
+        │   └── ShuttingDown      503   the gateway is: try again
         ├── EngineStalled         504   it sent nothing for too long
         ├── OutOfTime             504   the whole response took too long
         ├── EngineDisagrees       502   it answered, but not as Chat Completions
@@ -32,7 +33,7 @@
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import ClassVar
 
 import msgspec
@@ -94,6 +95,8 @@ class ApiError(Exception):
     may_pass: bool = False
     # Once a client asked for a stream, some errors serve it better as an event than as an HTTP status.
     streams: ClassVar[bool] = False
+    # Only time was short: the model can go on from what there is.
+    is_pause: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -116,6 +119,11 @@ class ApiError(Exception):
         self.retry_after = retry_after
         if may_pass is not None:
             self.may_pass = may_pass
+
+    def reword(self, words: Callable[[str], str]) -> None:
+        """With the names that the client has for what is wrong."""
+        self.message = shortened(words(self.message), LONGEST_MESSAGE)
+        self.param = None if self.param is None else shortened(words(self.param), LONGEST_PARAM)
 
     @property
     def retry_headers(self) -> dict[str, str]:
@@ -269,6 +277,13 @@ class EngineBusy(EngineUnavailable):
     default_code = "engine_busy"
 
 
+class ShuttingDown(EngineUnavailable):
+    is_pause = True
+
+    def __init__(self) -> None:
+        super().__init__("The gateway is shutting down.", retry_after=1)
+
+
 class EngineStalled(EngineError):
     status = 504
     default_code = "engine_stalled"
@@ -279,6 +294,7 @@ class OutOfTime(EngineError):
     default_code = "response_timeout"
     # It would take as long again.
     may_pass = False
+    is_pause = True
 
 
 class EngineDisagrees(EngineError):

@@ -1,37 +1,16 @@
-"""Writes docs/conformance.md from the manifest and the deviations: `python tests/conformance/page.py`."""
+"""Writes a page for each manifest, with the deviations from what others publish: `python tests/conformance/page.py`."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
-PAGE = TESTS.parent / "docs" / "conformance.md"
-sys.path.insert(0, str(TESTS))
+sys.path[:0] = [str(TESTS), str(TESTS.parent / "src")]
 
 from conformance.deviations import ALSO_SENT, DEVIATIONS, MEMBER_DEVIATIONS, NOT_SENT, MemberDeviation  # noqa: E402
-from conformance.manifest import POLICIES, Row, rows  # noqa: E402
+from conformance.manifest import MANIFESTS, POLICIES, Manifest, Row  # noqa: E402
 
-HEAD = """\
-# Conformance
-
-What Antiphon does with each field, item, content part, tool, event and route of OpenAI's Responses API. This page is made from
-`tests/conformance/manifest.toml`. Each row has tests, and counts only if they really put the thing on the wire. A new version
-of the openai SDK with a name that is not here fails the tests. Everything that any test emits is validated against OpenAI's
-schemas, and against those of Open Responses.
-"""
-TITLES = {
-    "request field": "Request fields",
-    "input item": "Input items",
-    "content part": "Content parts",
-    "tool": "Tools",
-    "tool choice": "Tool choices",
-    "output item": "Output items",
-    "event": "Events",
-    "client message": "WebSocket messages of a client",
-    "route": "Routes",
-    "parameter": "Parameters of the other routes",
-}
 DIFFERENCES = """\
 ## Where schemas disagree
 
@@ -49,16 +28,22 @@ KINDS = {"null": "null here", "missing": "absent here", "extra": "only here"}
 DOCUMENTS = {"openai": "OpenAI", "open_responses": "Open Responses"}
 
 
-def page() -> str:
-    return "\n".join(_lines()) + "\n"
+def page(manifest: Manifest) -> str:
+    return "\n".join(_lines(manifest)) + "\n"
 
 
-def _lines() -> Iterator[str]:
-    yield HEAD
-    yield from _table(("", "meaning"), ((f"`{does}`", meaning) for does, meaning in POLICIES.items()))
-    for kind, group in groupby(rows(), key=lambda row: row.kind):
-        yield f"\n## {TITLES[kind]}\n"
+def _lines(manifest: Manifest) -> Iterator[str]:
+    yield manifest.head
+    used = {row.does for row in manifest.rows}
+    yield from _table(("", "meaning"), ((f"`{does}`", meaning) for does, meaning in POLICIES.items() if does in used))
+    for kind, group in groupby(manifest.rows, key=lambda row: row.kind):
+        yield f"\n## {manifest.titles[kind]}\n"
         yield from _table(("", "Antiphon", ""), ((f"`{row.name}`", row.does, _sentence(row)) for row in group))
+    if (more := SECTIONS.get(manifest.protocol)) is not None:
+        yield from more()
+
+
+def _of_responses() -> Iterator[str]:
     yield f"\n{DIFFERENCES}"
     known = ((DOCUMENTS[row.document], row.reason) for row in DEVIATIONS)
     yield from _table(("schema of", "difference"), known)
@@ -92,5 +77,9 @@ def _table(titles: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> Iterato
         yield f"| {' | '.join(cells)} |"
 
 
+# By the name of the protocol: what its page has beside its manifest.
+SECTIONS: Mapping[str, Callable[[], Iterator[str]]] = {"responses": _of_responses}
+
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    for each in MANIFESTS:
+        each.page.write_text(page(each))

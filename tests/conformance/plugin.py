@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conformance import manifest
-from conformance.recorder import RECORDER, listen
+from conformance.manifest import MANIFESTS
+from conformance.recorder import RECORDER
+from conformance.watchers import listen
 
 FAULTS = pytest.StashKey[list[str]]()
 # In what a process of pytest-xdist reports when it ends.
@@ -46,7 +47,7 @@ def pytest_runtest_teardown() -> Generator[None, None, None]:
     _fail_for_violations()
 
 
-NOT_ALLOWED = "emitted what the API's schemas do not allow (a difference that is meant has a row in conformance/deviations.py):"
+NOT_ALLOWED = "emitted what the API's schemas do not allow (a difference that is meant has a row in a deviations.py):"
 
 
 def _fail_for_violations() -> None:
@@ -62,7 +63,8 @@ def _fail_for_violations() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
     """Before any test is left out."""
     if not any("::" in argument for argument in config.args):
-        config.stash[FAULTS] += manifest.missing_tests(item.nodeid for item in items)
+        collected = [item.nodeid for item in items]
+        config.stash[FAULTS] += [fault for manifest in MANIFESTS for fault in manifest.missing_tests(collected)]
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -75,7 +77,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     # Of several processes, each looks at its own tests; the one that started them only collects what they have found.
     if not session.config.pluginmanager.hasplugin("dsession"):
         seen = {test: RECORDER.seen[test] for test in RECORDER.passed}
-        faults += [*manifest.unshown_rows(seen), *manifest.unlisted(seen)]
+        for manifest in MANIFESTS:
+            faults += [*manifest.unshown_rows(seen), *manifest.unlisted(seen)]
     if (output := getattr(session.config, "workeroutput", None)) is not None:
         output[FAULTS_KEY] = faults
     if faults and session.exitstatus == pytest.ExitCode.OK:
@@ -90,6 +93,6 @@ def pytest_testnodedown(node: Any) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if faults := config.stash[FAULTS]:
-        terminalreporter.section("the manifest of conformance", red=True)
+        terminalreporter.section("the manifests of conformance", red=True)
         for fault in sorted(set(faults)):
             terminalreporter.line(fault)

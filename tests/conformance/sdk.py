@@ -35,6 +35,7 @@ DUMMIES: dict[str, Any] = {"items": [], "file": b""}
 CREATE = "POST /responses"
 
 
+@cache
 def names() -> dict[str, set[str]]:
     """Kind → the names of its things, as the manifest has them."""
     fields = typing.get_type_hints(response_create_params.ResponseCreateParamsStreaming)

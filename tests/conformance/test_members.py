@@ -9,6 +9,7 @@ import pytest
 from conformance.deviations import ALSO_SENT, MEMBER_DEVIATIONS, NOT_SENT, MemberDeviation
 from conformance.members import FACTS, differences, facts_of, is_known_order, orders_of, recorded, to_toml, typed_objects
 from conformance.recorder import Recorder
+from conformance.responses import ResponsesWatcher
 from support.engine import answer, call, text
 from support.exchanges import run_answers
 from support.mcp_tools import Conversation
@@ -23,7 +24,7 @@ def found(value: Any) -> list[str]:
 
 def violations(event: dict[str, Any]) -> list[str]:
     recorder = Recorder()
-    recorder.event(msgspec.json.encode(event))
+    ResponsesWatcher(recorder).event(msgspec.json.encode(event))
     return recorder.take_violations()
 
 

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from conformance.deviations import DEVIATIONS
 from conformance.recorder import Recorder
+from conformance.responses import ResponsesWatcher
 from conformance.schemas.trim import to_lines, trimmed
 from conformance.validators import FOLDER, documents
 from support.engine import text
@@ -18,7 +19,7 @@ CREATED = run_answers({}, text("Hi"))[0]
 
 def violations(event: dict[str, Any]) -> list[str]:
     recorder = Recorder()
-    recorder.event(msgspec.json.encode(event))
+    ResponsesWatcher(recorder).event(msgspec.json.encode(event))
     return recorder.take_violations()
 
 

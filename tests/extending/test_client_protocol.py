@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import aiohttp
 import msgspec
@@ -25,15 +25,23 @@ from antiphon.wire.responses import CreateResponse, FunctionCall, Response
 TEXT = "text/plain; charset=utf-8"
 
 
+class Facts(NamedTuple):
+    # In front of each call.
+    dash: str
+
+
 class TextEncoder:
     end: ClassVar[tuple[bytes, ...]] = (b"\n",)
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
 
     def encode(self, event: AnyEvent) -> bytes:
         match expand(event):
             case events.OutputTextDelta(delta=delta):
                 return delta.encode()
             case events.OutputItemDone(item=FunctionCall(name=name, arguments=arguments)):
-                return f"\n{name}({arguments})".encode()
+                return f"\n{self._facts.dash}{name}({arguments})".encode()
             case events.ResponseFailed(response=response) if response.error is not None:
                 return f"\n! {response.error.message}".encode()
         return b""
@@ -59,14 +67,18 @@ class PlainText(ClientProtocol):
         streams = headers.get("Accept") != TEXT
         request = CreateResponse(input=words, tools=tools, stream=streams, store=False, background=True)
         check_request(request, limits)
-        return ReadRequest(request, ["smell"], ["nothing is heard"])
+        # What it wants to know again when it answers.
+        return ReadRequest(request, ["smell"], ["nothing is heard"], facts=Facts(headers.get("Dash", "")))
 
-    def encoder(self, request: CreateResponse) -> TextEncoder:
-        return TextEncoder()
+    def encoder(self, request: CreateResponse, facts: Facts) -> TextEncoder:
+        return TextEncoder(facts)
 
-    def whole(self, response: Response, request: CreateResponse) -> bytes:
-        calls = [f"{item.name}({item.arguments})" for item in response.output if isinstance(item, FunctionCall)]
+    def whole(self, response: Response, request: CreateResponse, facts: Facts) -> bytes:
+        calls = [f"{facts.dash}{item.name}({item.arguments})" for item in response.output if isinstance(item, FunctionCall)]
         return "\n".join([response.output_text or "", *calls, ""]).encode()
+
+    def in_own_words(self, text: str, facts: Facts) -> str:
+        return text.replace("`input`", "the text")
 
     def error(self, error: ApiError, request_id: str = "") -> ErrorAnswer:
         return ErrorAnswer(error.status, f"! {error.message}\n".encode(), {**error.headers, "Content-Type": TEXT})
@@ -101,8 +113,9 @@ async def test_an_answer_is_streamed(gateway: GatewayUnderTest, engine: MockEngi
 
 async def test_an_answer_is_written_whole(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(answer(chunk({"content": "Let me look."}), call("look", '{"at": "it"}')))
-    async with gateway.client.post(f"{gateway.url}/text", data=b"What?", headers={"Accept": TEXT}) as answered:
-        assert await said(answered) == (200, 'Let me look.\nlook({"at": "it"})\n')
+    headers = {"Accept": TEXT, "Dash": "-"}
+    async with gateway.client.post(f"{gateway.url}/text", data=b"What?", headers=headers) as answered:
+        assert await said(answered) == (200, 'Let me look.\n-look({"at": "it"})\n')
 
 
 async def test_a_client_that_waits_gets_signs_of_life(gateway: GatewayUnderTest, engine: MockEngine) -> None:
@@ -155,10 +168,10 @@ async def test_what_reaches_no_middleware_is_refused_in_its_own_form(gateway: Ga
 
 
 async def test_an_engine_that_fails_is_reported_in_its_own_form(gateway: GatewayUnderTest, engine: MockEngine) -> None:
-    engine.will(Refusal(400, {"error": {"message": "No."}}))
+    engine.will(Refusal(400, {"error": {"message": "`input` is wrong."}}))
     async with gateway.client.post(f"{gateway.url}/text", data=b"Hi") as answered:
         status, words = await said(answered)
-        assert (status, words[:2], "No." in words) == (400, "! ", True)
+        assert (status, words[:2], "the text is wrong." in words) == (400, "! ", True)
 
 
 async def test_the_other_protocols_are_as_they_were(gateway: GatewayUnderTest, engine: MockEngine) -> None:

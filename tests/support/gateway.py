@@ -8,7 +8,7 @@ from typing import Any, cast
 import aiohttp
 import aiohttp.web
 import msgspec
-from conformance.recorder import recorded
+from conformance.watchers import recorded
 
 from antiphon.app.app import make_app, make_runner
 from antiphon.app.lifetime import BESIDE

@@ -8,8 +8,7 @@ from typing import NamedTuple, Protocol
 from aiohttp import WSCloseCode
 from msgspec import Struct, field
 
-from antiphon.errors import ApiError, EngineUnavailable, StoreUnavailable
-from antiphon.gateway.runs.run import SHUTTING_DOWN
+from antiphon.errors import ApiError, ShuttingDown, StoreUnavailable
 from antiphon.store.protocol import Store
 
 # Seconds that the store may take, and seconds for which its answer counts: probes of a large cluster come often.
@@ -37,7 +36,7 @@ class Readiness:
     async def check(self) -> None:
         """Raises EngineUnavailable or StoreUnavailable."""
         if self._stopping:
-            raise EngineUnavailable(SHUTTING_DOWN, retry_after=1)
+            raise ShuttingDown()
         if not await self.store_answers():
             raise StoreUnavailable(self._complaint or "")
 
@@ -107,7 +106,7 @@ class OpenAnswers:
                     if not self._open:
                         self._none_open.set()
         except TimeoutError:
-            raise EngineUnavailable(SHUTTING_DOWN, retry_after=1) from None
+            raise ShuttingDown() from None
 
     async def drain(self, within: float) -> None:
         """Lets them finish for so many seconds, and ends the others."""

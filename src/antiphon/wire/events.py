@@ -73,6 +73,10 @@ class OutputTextDone(PartEvent, tag="response.output_text.done"):
     logprobs: list[Logprob] = []
 
 
+# The type of an annotation that only other protocols have: of a document of the request.
+DOCUMENT_CITATION = "document_citation"
+
+
 class OutputTextAnnotationAdded(PartEvent, tag="response.output_text.annotation.added"):
     annotation_index: int
     annotation: dict[str, Any]

@@ -26,8 +26,21 @@ class InputReasoning(Struct):
     encrypted_content: str | None = None
 
 
+# The type of a part of a message that no request has: readers of other protocols make it.
+CITABLE = "citable_document"
+
+
 class InputCompaction(Struct):
     encrypted_content: str | None = None
+    # Other protocols show it. It counts where nothing can be opened.
+    summary: str | None = None
+
+
+class CompactionTrigger(Struct):
+    """Only readers of other protocols set its members: what to ask of the model in place of our own words, and beside them."""
+
+    prompt: str | None = None
+    instructions: str | None = None
 
 
 class InputFunctionCall(Struct):

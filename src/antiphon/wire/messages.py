@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from antiphon.wire.responses import Count, Share
+from antiphon.wire.responses import Share
 
 # A block of content, as JSON has it.
 Block: TypeAlias = dict[str, Any]
@@ -27,6 +27,8 @@ class Thinking(Struct):
     budget_tokens: Annotated[int, Meta(ge=0, le=2**53)] | None = None
     # "omitted": a thought is shown without its text; its signature has it. With all others, it is shown.
     display: str | None = None
+    # What happens if a thought is not that of its conversation. Here, a signature that cannot be opened has a notice.
+    block_binding: dict[str, Any] | None = None
 
 
 class ToolChoice(Struct):
@@ -47,12 +49,49 @@ class Thread(Struct):
     previous_message_id: str | None = None
 
 
+class Amount(Struct):
+    type: str
+    value: Annotated[int, Meta(ge=0, le=2**53)]
+
+
+class ContextEdit(Struct):
+    """An edit of the context. Which members it has depends on its type."""
+
+    type: str
+    # Of clear_tool_uses.
+    trigger: Amount | None = None
+    keep: Amount | str | None = None
+    clear_at_least: Amount | None = None
+    exclude_tools: list[str] | None = None
+    clear_tool_inputs: bool | list[str] | None = None
+    # Of compact.
+    instructions: str | None = None
+    pause_after_compaction: bool | None = None
+
+
+class ContextEdits(Struct):
+    edits: list[ContextEdit] = []
+
+
+class CompactionRequest(Struct):
+    """Nothing but a summary is asked for."""
+
+    type: Literal["summarize"]
+    instructions: str | None = None
+
+
+class ContainerChoice(Struct):
+    id: str | None = None
+    skills: list[dict[str, Any]] | None = None
+
+
 class CreateMessage(Struct, kw_only=True):
     """The body of POST /v1/messages, and of /v1/messages/count_tokens."""
 
     messages: list[dict[str, Any]]
     model: str | None = None
-    max_tokens: Count | None = None
+    # 0: the prompt is read, to be in the engine's cache, and nothing is written.
+    max_tokens: Annotated[int, Meta(ge=0, le=2**53)] | None = None
     system: str | list[Block] | None = None
     tools: list[dict[str, Any]] | None = None
     tool_choice: ToolChoice | None = None
@@ -66,17 +105,32 @@ class CreateMessage(Struct, kw_only=True):
     top_k: Annotated[int, Meta(ge=0, le=2**53)] | None = None
     metadata: RequestMetadata | None = None
     stream: bool | None = None
-    context_management: dict[str, Any] | None = None
+    context_management: ContextEdits | None = None
+    compaction: CompactionRequest | None = None
     mcp_servers: list[dict[str, Any]] | None = None
-    container: str | dict[str, Any] | None = None
+    container: str | ContainerChoice | None = None
     service_tier: Literal["auto", "standard_only"] | None = None
     cache_control: dict[str, Any] | None = None
     thread: Thread | None = None
+    # About Anthropic's own servers.
+    billing_policy: dict[str, Any] | None = None
+    diagnostics: dict[str, Any] | None = None
+    fallback_credit_token: str | dict[str, Any] | None = None
+    fallbacks: str | list[dict[str, Any]] | None = None
+    inference_geo: str | None = None
+    speed: Literal["standard", "fast"] | None = None
+
+
+class MessageConfig(Struct):
+    effort: str | None = None
 
 
 class InputMessage(Struct):
     role: Literal["user", "assistant", "system"]
-    content: str | list[Block]
+    content: str | list[Block] | None = None
+    # Of a system message: it is shown until the user says something else; and how much the model thinks from there on.
+    clear_at: Literal["next_user_message", "never"] | None = None
+    output_config: MessageConfig | None = None
 
 
 class TextInput(Struct):
@@ -88,16 +142,62 @@ class ThinkingInput(Struct):
     signature: str | None = None
 
 
+class RedactedInput(Struct):
+    data: str = ""
+
+
+class ReferenceInput(Struct):
+    tool_name: str = ""
+
+
 class ToolUseInput(Struct):
     id: str
     name: str
     input: dict[str, Any] = {}
+    # The set of the client's tools that it belongs to.
+    toolset_name: str | None = None
 
 
 class ToolResultInput(Struct):
     tool_use_id: str
     content: str | list[Block] | None = None
     is_error: bool | None = None
+
+
+class BrowserTab(Struct):
+    tab_id: str
+    title: str = ""
+    url: str = ""
+    active: bool | None = None
+
+
+class BrowserChange(Struct):
+    """Which members it has depends on its type."""
+
+    type: str
+    tab_id: str | None = None
+    download_id: str | None = None
+    url: str | None = None
+    path: str | None = None
+    size_bytes: int | None = None
+    error: str | None = None
+
+
+class BrowserStateInput(Struct):
+    tabs: list[BrowserTab]
+    state_changes: list[BrowserChange] | None = None
+
+
+class CompactionInput(Struct):
+    """`content`: the summary. None: there is none."""
+
+    content: str | None = None
+    encrypted_content: str | None = None
+
+
+class ListingInput(Struct):
+    mcp_server_name: str
+    tools: list[dict[str, Any]]
 
 
 class Source(Struct):
@@ -113,6 +213,7 @@ class Source(Struct):
 
 class ImageInput(Struct):
     source: Source
+    transformations: dict[str, Any] | None = None
 
 
 class DocumentInput(Struct):
@@ -122,10 +223,15 @@ class DocumentInput(Struct):
     citations: dict[str, Any] | None = None
 
 
+class UploadInput(Struct):
+    file_id: str
+
+
 class SearchResultInput(Struct):
     content: list[Block]
     source: str
     title: str
+    citations: dict[str, Any] | None = None
 
 
 # ---- the answer ------------------------------------------------------------------------------------------------------
@@ -145,11 +251,28 @@ class ToolUseBlock(Struct, tag="tool_use"):
     id: str
     name: str
     input: dict[str, Any]
+    toolset_name: str | UnsetType = UNSET
 
 
-AnswerBlock = TextBlock | ThinkingBlock | ToolUseBlock
+class CompactionBlock(Struct, tag="compaction"):
+    # The summary. None: there is none; or it follows.
+    content: str | None = None
+    # Our seal of the summary, and of what is kept with it.
+    encrypted_content: str | UnsetType = UNSET
 
-StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"]
+
+AnswerBlock = TextBlock | ThinkingBlock | ToolUseBlock | CompactionBlock
+
+StopReason = Literal[
+    "end_turn",
+    "max_tokens",
+    "stop_sequence",
+    "tool_use",
+    "pause_turn",
+    "compaction",
+    "refusal",
+    "model_context_window_exceeded",
+]
 
 
 class CacheCreation(Struct, frozen=True):
@@ -164,6 +287,10 @@ class ServerUses(Struct):
     web_fetch_requests: int
 
 
+class ThinkingTokens(Struct):
+    thinking_tokens: int
+
+
 class MessageUsage(Struct):
     # Those that came from a cache are not among them.
     input_tokens: int = 0
@@ -171,8 +298,20 @@ class MessageUsage(Struct):
     cache_read_input_tokens: int = 0
     cache_creation: CacheCreation = CacheCreation()
     output_tokens: int = 0
+    output_tokens_details: ThinkingTokens | UnsetType = UNSET
     service_tier: str = "standard"
     server_tool_use: ServerUses | UnsetType = UNSET
+
+
+class MessageContainer(Struct):
+    """Where code was run. A later request can name it, to go on there."""
+
+    id: str
+    expires_at: str
+
+
+class ContextManagementApplied(Struct):
+    applied_edits: list[dict[str, Any]] = []
 
 
 class Message(Struct, kw_only=True, tag="message"):
@@ -181,10 +320,13 @@ class Message(Struct, kw_only=True, tag="message"):
     role: str = "assistant"
     # Blocks of tools that the gateway ran are plain dictionaries: each tool has its own.
     content: list[AnswerBlock | Block] = []
+    container: MessageContainer | UnsetType = UNSET
     stop_reason: StopReason | None = None
     stop_sequence: str | None = None
+    # Of a refusal, null: an engine says nothing of its reasons.
+    stop_details: UnsetType | None = UNSET
     usage: MessageUsage
-    context_management: dict[str, Any] | UnsetType = UNSET
+    context_management: ContextManagementApplied | UnsetType = UNSET
 
 
 class TokensCounted(Struct):
@@ -223,7 +365,12 @@ class CitationsDelta(Struct, tag="citations_delta"):
     citation: dict[str, Any]
 
 
-BlockDelta = TextDelta | ThinkingDelta | SignatureDelta | InputJsonDelta | CitationsDelta
+class CompactionDelta(Struct, tag="compaction_delta"):
+    content: str | None
+    encrypted_content: str
+
+
+BlockDelta = TextDelta | ThinkingDelta | SignatureDelta | InputJsonDelta | CitationsDelta | CompactionDelta
 
 
 class ContentBlockDelta(Struct, tag="content_block_delta"):
@@ -235,9 +382,13 @@ class ContentBlockStop(Struct, tag="content_block_stop"):
     index: int
 
 
-class StopDetails(Struct):
+class Ending(Struct):
+    """What of a message is known at its end only."""
+
     stop_reason: StopReason
     stop_sequence: str | None = None
+    stop_details: UnsetType | None = UNSET
+    container: MessageContainer | UnsetType = UNSET
 
 
 class DeltaUsage(Struct):
@@ -245,13 +396,14 @@ class DeltaUsage(Struct):
     cache_creation_input_tokens: int
     cache_read_input_tokens: int
     output_tokens: int
+    output_tokens_details: ThinkingTokens | UnsetType = UNSET
     server_tool_use: ServerUses | UnsetType = UNSET
 
 
 class MessageDelta(Struct, tag="message_delta"):
-    delta: StopDetails
+    delta: Ending
     usage: DeltaUsage
-    context_management: dict[str, Any] | UnsetType = UNSET
+    context_management: ContextManagementApplied | UnsetType = UNSET
 
 
 class MessageStop(Struct, tag="message_stop"):

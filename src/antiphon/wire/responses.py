@@ -73,8 +73,16 @@ class Beyond(Struct, omit_defaults=True):
     passes_extras: bool = False
     # The text ends before the first of these, and the response says before which.
     stop_sequences: list[str] | None = None
-    # Thoughts are shown without their text, by their seals alone.
-    hides_thoughts: bool = False
+    # The items of code that was run name the files that it has written, and the response names its container.
+    shows_files: bool = False
+    # A response that is out of time ends with the calls that were run, and its client lets the model go on from there.
+    may_pause: bool = False
+    # A compaction shows its summary.
+    shows_summary: bool = False
+    # What else its summary must have.
+    summary_instructions: str | None = None
+    # Nothing is answered after it.
+    pauses_after_compaction: bool = False
 
 
 class CreateResponse(Struct):
@@ -230,6 +238,8 @@ class ApplyPatchCall(Struct, tag="apply_patch_call"):
 class Compaction(Struct, tag="compaction"):
     id: str
     encrypted_content: str
+    # Only where another protocol shows it.
+    summary: str | UnsetType = UNSET
 
 
 CallItem = FunctionCall | CustomToolCall | ToolSearchCall | LocalShellCall | ShellCall | ApplyPatchCall
@@ -315,6 +325,13 @@ class EngineExtras(Struct):
     choice: dict[str, Any] = {}
 
 
+class UsedContainer(Struct):
+    """Where code was run."""
+
+    id: str
+    expires_at: int
+
+
 class Response(Struct, kw_only=True):
     """All 31 keys of the Open Responses `ResponseResource`, in the order in which OpenAI sends them."""
 
@@ -357,8 +374,12 @@ class Response(Struct, kw_only=True):
     metadata: dict[str, str] = {}
     # What was changed or left out, a line each.
     antiphon_notices: list[str] | UnsetType = UNSET
-    # What other protocols show: the sequence that ended the text, and what the engine's answer had beside the API's members.
+    # What other protocols show: the sequence that ended the text, what the engine's answer had beside the API's members, where
+    # code was run, that the response was out of time, and that the model's window was too small for what it may write.
     stop_sequence: str | UnsetType = UNSET
     engine_extras: EngineExtras | UnsetType = UNSET
+    container: UsedContainer | UnsetType = UNSET
+    was_paused: bool | UnsetType = UNSET
+    filled_window: bool | UnsetType = UNSET
     # The text of the output, once there is one: not in the events that begin a stream.
     output_text: str | UnsetType = UNSET

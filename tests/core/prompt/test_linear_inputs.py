@@ -19,6 +19,7 @@ from antiphon.core.knowledge.dialects import BY_NAME, PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.protocols.responses.fields import RequestLimits
 from antiphon.core.protocols.responses.read import body_to_request
+from antiphon.errors import EngineError
 from antiphon.sealing import Sealer
 
 Item = dict[str, Any]
@@ -164,7 +165,7 @@ def begin(fields: Item, dialect: Any, help: Any) -> Callable[[], object]:
         while isinstance(exchange.step, Check):
             exchange.checked(CheckOutcome())
         assert exchange.chat.messages
-        exchange.abort(RuntimeError())  # type: ignore[arg-type]
+        exchange.abort(EngineError("It is over."))
 
     return work
 

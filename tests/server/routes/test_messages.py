@@ -63,6 +63,7 @@ async def test_a_message_is_streamed(gateway: GatewayUnderTest, engine: MockEngi
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 0,
         "output_tokens": 5,
+        "output_tokens_details": {"thinking_tokens": 0},
     }
 
 
@@ -213,6 +214,32 @@ async def test_a_wrong_field_is_named(gateway: GatewayUnderTest) -> None:
     assert (status, refused["type"], refused["error"]["type"]) == (400, "error", "invalid_request_error")
     assert "`temperature`" in refused["error"]["message"]
     assert refused["request_id"] == gateway.headers["request-id"]
+
+
+# A block of a user → the field that is at fault, which is known only when the prompt is made.
+LATE = [
+    ({"type": "image", "source": {"type": "file", "file_id": "file-none"}}, "source.file_id"),
+    ({"type": "document", "source": {"type": "url", "url": "https://a.example/b.pdf"}}, "source.url"),
+    ({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "?"}}, "source.data"),
+    (
+        {"type": "tool_result", "tool_use_id": "a", "content": [{"type": "image", "source": {"type": "file", "file_id": "f"}}]},
+        "content[0].source.file_id",
+    ),
+    ({"type": "tool_result", "tool_use_id": "b", "content": "red"}, "tool_use_id"),
+]
+
+
+@pytest.mark.parametrize(("block", "member"), LATE, ids=[member for _, member in LATE])
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens"])
+async def test_an_error_that_is_found_late_names_the_field_of_the_client(
+    gateway: GatewayUnderTest, block: Body, member: str, path: str
+) -> None:
+    used = {"type": "tool_use", "id": "a", "name": "look", "input": {}}
+    asked = body([*HI, {"role": "assistant", "content": [used]}, {"role": "user", "content": [block]}])
+    for streams in (False, True):
+        status, refused = await gateway.post({**asked, "stream": streams}, path, headers=VERSION)
+        assert (status, refused["error"]["type"]) == (400, "invalid_request_error")
+        assert f"messages[2].content[0].{member}`" in refused["error"]["message"]
 
 
 @pytest.mark.parametrize("stores", [False, True])

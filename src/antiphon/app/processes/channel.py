@@ -13,8 +13,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from antiphon.app.processes.messages import Answer, Ask, Note
-from antiphon.errors import EngineUnavailable
-from antiphon.gateway.runs.run import SHUTTING_DOWN
+from antiphon.errors import ShuttingDown
 
 Received = TypeVar("Received")
 
@@ -77,12 +76,12 @@ class Questions:
         self._closed = True
         for waiting in self._open.values():
             if not waiting.done():
-                waiting.set_exception(EngineUnavailable(SHUTTING_DOWN, retry_after=1))
+                waiting.set_exception(ShuttingDown())
 
     async def ask(self, name: str, *arguments: Any) -> Any:
         """Raises EngineUnavailable if the supervisor has ended."""
         if self._closed:
-            raise EngineUnavailable(SHUTTING_DOWN, retry_after=1)
+            raise ShuttingDown()
         self._number += 1
         number = self._number
         answer = self._open[number] = asyncio.get_running_loop().create_future()

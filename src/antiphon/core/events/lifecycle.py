@@ -203,6 +203,9 @@ class EventOptions(Struct, frozen=True):
     included: frozenset[str] = NOTHING_INCLUDED
     # The containers that code runs in, by the types of their tools.
     containers: Mapping[str, str] = NO_CONTAINERS
+    # What other protocols show: the files that code has written, and the summary of a compaction.
+    shows_files: bool = False
+    shows_summary: bool = False
 
     @property
     def plain(self) -> bool:

@@ -29,6 +29,7 @@ class Answering(Phase):
         is_seen = bool(request.stream or opened.response.background or ends_early)
         start = thought_start(conversion.chat, conversion.dialect, is_seen=is_seen)
         may_cite = request.text is None or not wants_json(request)
+        opened.sources.set_documents(conversion.cited)
         opened.answers.enforcement.begin_answer(conversion.requirements)
         protocol, sources = PROTOCOLS[conversion.dialect.protocol], opened.sources if may_cite else None
         opened.answers.reader.begin(start, conversion.finder(), sources, protocol, request.beyond)

@@ -259,6 +259,8 @@ class Exchange:
             opened.use_next_engine()
         if made.status == "completed":
             add_compaction(opened, made.output[0])
+            if self.request.beyond is not None and self.request.beyond.pauses_after_compaction:
+                return last_step(opened.answers.usage)
         else:
             compaction_failed(opened, self.compaction.error)
         return self._phase
@@ -302,16 +304,19 @@ class Exchange:
     # ---- the end -----------------------------------------------------------------------------------------------------
 
     def abort(self, error: ApiError) -> list[AnyEvent]:
-        """Ends the response with this error, whatever it is doing. Of one that is cancelled, the usage is still estimated."""
+        """Ends the response with this error, whatever it is doing. Of one that is cancelled, the usage is still estimated. One
+        that its client can continue is not failed."""
         opened = self._open
         if not isinstance(self.step, Done):
             cancelled = isinstance(error, Cancelled) and not isinstance(self.error, Cancelled)
-            if cancelled:
+            pauses = error.is_pause and opened.can_pause
+            if cancelled or pauses:
                 self._count_cut_answer(error)
             if opened.tool_runs is not None:
                 opened.tool_runs.abandon()
-            opened.answers.abandon(error)
-            self.step = last_step(opened.answers.usage) if cancelled else DONE
+            opened.answers.abandon(None if pauses else error)
+            self.response.was_paused = True if pauses else UNSET
+            self.step = last_step(opened.answers.usage) if cancelled or pauses else DONE
         return self._sequence.take_events()
 
     def _count_cut_answer(self, error: ApiError) -> None:
@@ -335,8 +340,7 @@ class Exchange:
         if answers.enforcement.requirements.hosted:
             response.tool_usage = calls_to_tool_usage(answers.output.calls)
         if opened.request.beyond is not None:
-            response.stop_sequence = answers.output.stop_sequence or UNSET
-            response.engine_extras = answers.output.extras or UNSET
+            opened.show_beyond()
         opened.show_notices()
         now, incomplete = int(opened.environment.now()), answers.output.ending.incomplete
         terminal = self._lifecycle.end(now, incomplete=incomplete, error=self._sequence.error)

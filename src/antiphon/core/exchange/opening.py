@@ -155,4 +155,5 @@ def request_to_summary_request(request: CreateResponse) -> CreateResponse:
         top_logprobs=None,
         stream=False,
         background=None,
+        beyond=None if request.beyond is None else structs.replace(request.beyond, stop_sequences=None),
     )

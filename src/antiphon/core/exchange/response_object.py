@@ -11,7 +11,7 @@ from antiphon.core.events.lifecycle import NO_CONTAINERS, NOTHING_INCLUDED, Even
 from antiphon.core.exchange.environment import Environment
 from antiphon.core.exchange.question import Question
 from antiphon.core.exchange.steps import AskReason, Step
-from antiphon.core.exchange.tool_runs import ToolRuns
+from antiphon.core.exchange.tool_runs import ToolRuns, calls_to_container
 from antiphon.core.hosted.mcp.approvals import Approval
 from antiphon.core.hosted.search_results import files_shown
 from antiphon.core.items.answers import Answers
@@ -24,7 +24,14 @@ from antiphon.core.stream.file_links import CodeFile
 from antiphon.core.toolbox.choice import choice_to_response
 from antiphon.errors import counted
 from antiphon.sealing import KeptItems
-from antiphon.wire.responses import CreateResponse, ReasoningOptions, Response, TextFormat, TextOptions
+from antiphon.wire.responses import (
+    Beyond,
+    CreateResponse,
+    ReasoningOptions,
+    Response,
+    TextFormat,
+    TextOptions,
+)
 
 # ---- What has become of the answers: what was left out of them, and what their engine has not done -------------------
 
@@ -102,7 +109,7 @@ def request_to_event_options(
     request: CreateResponse, question: Question, environment: Environment, containers: Mapping[str, str] = NO_CONTAINERS
 ) -> EventOptions:
     """`containers`: that its tools run code in, by their types."""
-    options, conversion = request.stream_options, question.conversion
+    options, conversion, beyond = request.stream_options, question.conversion, request.beyond or NOTHING_BEYOND
     padded = options is not None and options.include_obfuscation
     return EventOptions(
         summary=environment.always_summary or (request.reasoning is not None and wants_summary(request) is not None),
@@ -118,9 +125,14 @@ def request_to_event_options(
         reasoning_events=environment.reasoning_events,
         included=frozenset(request.include) if request.include else NOTHING_INCLUDED,
         containers=containers,
+        shows_files=beyond.shows_files,
+        shows_summary=beyond.shows_summary,
     )
 
 
+NOTHING_BEYOND = Beyond()
+# Tokens that an engine may leave free at the end of a window.
+AROUND_WINDOW = 16
 # What it says of `text` where the request says nothing.
 PLAIN_TEXT: dict[str, Any] = {"format": {"type": "text"}}
 
@@ -230,6 +242,34 @@ class OpenResponse(Struct):
     def show_notices(self) -> None:
         """The response itself has them: the headers of a stream have been sent when some of them come up."""
         self.response.antiphon_notices = self.notices or UNSET
+
+    # ---- what other protocols show -----------------------------------------------------------------------------------
+
+    def show_beyond(self) -> None:
+        response, output = self.response, self.answers.output
+        response.stop_sequence = output.stop_sequence or UNSET
+        response.engine_extras = output.extras or UNSET
+        response.filled_window = self._has_filled_window or UNSET
+        if self.tool_runs is not None:
+            response.container = calls_to_container(self.tool_runs.calls) or UNSET
+
+    @property
+    def _has_filled_window(self) -> bool:
+        """The answer was cut off where the window ends, before it was as long as the request allows."""
+        window = self.question.engine.knowledge.window_of(self.question.model)
+        most, last = self.request.max_output_tokens, self.answers.usage.last_reported
+        if self.answers.output.ending.incomplete != OUT_OF_TOKENS or window is None or last is None:
+            return False
+        is_shorter = most is None or last.output_tokens < most
+        return is_shorter and last.input_tokens + last.output_tokens >= window - AROUND_WINDOW
+
+    @property
+    def can_pause(self) -> bool:
+        """It may end here, and its client have the model go on: tools were run, and the client itself has nothing to run."""
+        beyond, runs = self.request.beyond, self.tool_runs
+        if beyond is None or not beyond.may_pause or runs is None or not runs.calls or self.answers.sequence.error is not None:
+            return False
+        return all(call.runs_here for call in self.answers.output.calls)
 
     def use_next_engine(self) -> None:
         self.question.use_next_engine()

@@ -14,7 +14,7 @@ from antiphon.core.stream.citations import Sources
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import counted
 from antiphon.wire.chat import ChatRequest
-from antiphon.wire.responses import OutputItem, ToolUsage, Usage
+from antiphon.wire.responses import OutputItem, ToolUsage, Usage, UsedContainer
 
 # Of a tool that has no row: an extension brought it.
 NO_ROW = HostedTool()
@@ -72,6 +72,11 @@ class ToolRuns:
         self._room = room
 
     @property
+    def calls(self) -> list[CallState]:
+        """Those that have a result."""
+        return [call for call, _ in self._ran]
+
+    @property
     def are_over(self) -> bool:
         return not self._running
 
@@ -98,6 +103,16 @@ class ToolRuns:
     def to_stored(self, output: Sequence[OutputItem]) -> list[OutputItem]:
         """The items of the response as they are stored: the calls have what the model read of them."""
         return output_to_stored(output, {call.item.id: result for call, result in self._ran if call.closed})
+
+
+def calls_to_container(calls: Sequence[CallState]) -> UsedContainer | None:
+    """Where the last of them ran code. None: nowhere, or that is not known."""
+    for call in reversed(calls):
+        files = BY_KIND.get(call.identity.kind, NO_ROW).files
+        used = files(call.result) if files is not None and call.result is not None else None
+        if used is not None and used.expires_at:
+            return UsedContainer(used.container_id, used.expires_at)
+    return None
 
 
 # ---- What the tools that the gateway runs were used for, counted as OpenAI counts it ---------------------------------

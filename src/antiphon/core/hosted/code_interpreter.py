@@ -50,11 +50,19 @@ class CodeData(Struct, frozen=True):
     images: list[str] = []
     files: list[CodeFile] = []
     written: list[str] = []
+    # When the container does, in seconds since 1970; 0: it is not known.
+    expires_at: int = 0
 
 
 def data_to_outputs(data: CodeData) -> list[Output]:
     logs = [{"type": "logs", "logs": data.logs}] if data.logs else []
     return [*logs, *({"type": "image", "url": url} for url in data.images)]
+
+
+def written_files(data: CodeData) -> list[Output]:
+    """The API has no output for them: it shows those that the answer links."""
+    files = (file for file in data.files if file.name in data.written)
+    return [{"type": "file", "file_id": file.id, "filename": file.name} for file in files]
 
 
 def data_to_result(data: CodeData, *, failed: bool = False) -> ToolResult:
@@ -173,7 +181,9 @@ class CodeInterpreterForm(FunctionForm):
         if status == "in_progress":
             return []
         data = data_of(self._result, CodeData)
-        return data_to_outputs(data) if data is not None and OUTPUTS in self._style.included else None
+        if data is None or OUTPUTS not in self._style.included:
+            return None
+        return [*data_to_outputs(data), *(written_files(data) if self._style.shows_files else ())]
 
     @property
     def code(self) -> str:
@@ -213,6 +223,8 @@ class AutoContainer(Struct, frozen=True):
 class CodeInterpreterTool(Struct, frozen=True):
     container: str | AutoContainer
     allowed_callers: list[str] | None = None
+    # Other protocols have uploaded files for any container. The API has them in `container.file_ids`.
+    uploads: list[str] | None = None
 
     @property
     def only_programs(self) -> bool:
@@ -285,7 +297,7 @@ def _item_to_words(item: Item) -> str:
 
 def files_of(result: ToolResult) -> ContainerFiles | None:
     data = data_of(result, CodeData)
-    return None if data is None else ContainerFiles(data.container_id, data.files)
+    return None if data is None else ContainerFiles(data.container_id, data.files, data.expires_at)
 
 
 CODE_INTERPRETER = HostedTool(

@@ -17,7 +17,7 @@ from antiphon.core.toolbox.tools import ToolIdentity, ToolResult
 from antiphon.errors import InvalidRequest
 from antiphon.wire.containers import NetworkPolicy
 from antiphon.wire.hosted_items import CodeInterpreterCall, type_of
-from antiphon.wire.input_items import Item, Tool
+from antiphon.wire.input_items import CITABLE, Item, Tool
 from antiphon.wire.responses import ShellCall, ToolUsage
 
 Data = TypeVar("Data", bound=Struct)
@@ -55,6 +55,8 @@ class ContainerFiles(NamedTuple):
 
     container_id: str
     files: Sequence[CodeFile]
+    # 0: it is not known.
+    expires_at: int = 0
 
 
 class HostedTool(Struct, frozen=True):
@@ -125,5 +127,5 @@ def files_in(items: Sequence[Item]) -> list[str]:
     """The ids of uploaded files that messages bring."""
     contents = (item.get("content") for item in items)
     parts = (part for content in contents if isinstance(content, list) for part in content if isinstance(part, dict))
-    found = (part.get("file_id") for part in parts if part.get("type") in ("input_file", "input_image"))
+    found = (part.get("file_id") for part in parts if part.get("type") in ("input_file", "input_image", CITABLE))
     return list(dict.fromkeys(id for id in found if isinstance(id, str) and id))

@@ -80,8 +80,9 @@ class Answers:
         self.close()
         self.reader.continue_output()
 
-    def abandon(self, error: ApiError) -> None:
-        """Ends everything as it is, with this error."""
+    def abandon(self, error: ApiError | None) -> None:
+        """Ends everything as it is, with this error. None: that is no fault."""
         self.enforcement.stop_rejecting()
-        self.sequence.end_with(error)
+        if error is not None:
+            self.sequence.end_with(error)
         self.reader.abandon()

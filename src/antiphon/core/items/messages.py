@@ -264,6 +264,8 @@ class CompactionState(MessageState):
         compacted = CompactedText(self.written, self._style.kept())
         # Half a summary must not replace what it is about: without a seal it replaces nothing.
         self._sealed = self._to_item(self._style.seal(compacted.to_text()) if status == "completed" else "")
+        if status == "completed" and self._style.shows_summary:
+            self._sealed.summary = compacted.summary
         return (events.OutputItemDone(output_index=self._index, item=self._sealed),)
 
     def _to_item(self, sealed: str) -> Compaction:

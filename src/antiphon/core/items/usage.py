@@ -57,6 +57,11 @@ class UsageCount(Struct):
         if not other._estimates:
             self.uncounted = (*self.uncounted, *other.uncounted)
 
+    @property
+    def last_reported(self) -> Usage | None:
+        """What the engine has reported of the last answer. None: it reports nothing."""
+        return self._counted[-1] if self._counted and not self.uncounted else None
+
     def estimate(self, usages: Sequence[Usage]) -> None:
         """Of the answers without a report, in their order."""
         estimated = zip(usages, self.uncounted, strict=False)

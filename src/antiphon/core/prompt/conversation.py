@@ -100,9 +100,13 @@ def user_messages(items: Sequence[Item], new_id: Callable[[str], str]) -> list[I
 
 def _newest_compaction(items: Sequence[Item], open_sealed: Callable[[str], str | None]) -> tuple[int, CompactedText | None]:
     for at in reversed(range(len(items))):
-        sealed = items[at].get("encrypted_content") if item_kind(items[at]) in COMPACTIONS else None
+        if item_kind(items[at]) not in COMPACTIONS:
+            continue
+        sealed, summary = items[at].get("encrypted_content"), items[at].get("summary")
         if isinstance(sealed, str) and (text := open_sealed(sealed)) is not None:
             return at, text_to_compacted(text)
+        if isinstance(summary, str):
+            return at, CompactedText(summary, KeptItems())
     return 0, None
 
 
@@ -228,8 +232,10 @@ def _items_of_request(request: CreateResponse, history: Sequence[Item], *, compa
     # A text refers to no other item.
     if not isinstance(request.input, str):
         items = resolved(history, items)
-    triggered = bool(items) and items[-1].get("type") == TRIGGER
-    return [*items, {"type": TRIGGER}] if compact and not triggered else items
+    if not compact or (items and items[-1].get("type") == TRIGGER):
+        return items
+    more = None if request.beyond is None else request.beyond.summary_instructions
+    return [*items, {"type": TRIGGER, **({"instructions": more} if more else {})}]
 
 
 class Conversation:

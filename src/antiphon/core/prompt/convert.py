@@ -17,6 +17,7 @@ from antiphon.core.prompt.loops import offer_without, withheld_to_notices
 from antiphon.core.prompt.turns import AssistantTurn, UserTurn, rejection_to_turns
 from antiphon.core.protocols.responses.fields import dropped_fields_to_notices, refuse_unsupported
 from antiphon.core.protocols.responses.references import is_stored
+from antiphon.core.stream.citations import DocumentSource
 from antiphon.core.stream.text_calls import AnswersByCall, CallFinder, ConstrainedCall, TextCalls
 from antiphon.core.toolbox.choice import NO_OFFER, Offer, choice_to_offer, provisional_choice
 from antiphon.core.toolbox.definitions import DEFINITIONS, Define
@@ -51,8 +52,9 @@ class Conversion(Struct, frozen=True):
     offer: Offer
     # The schemas and grammars that the checks are made of.
     definitions: tuple[Definition, ...]
-    # The documents that have to be read before it can be sent.
+    # The documents that have to be read before it can be sent, and the passages of documents that the model can cite.
     unread: tuple[ReadWork, ...]
+    cited: tuple[DocumentSource, ...]
     # Makes a finder of the calls in the engine's text, one for each stream.
     finder: Callable[[], CallFinder | None]
     logprobs: bool
@@ -146,9 +148,20 @@ def request_to_chat(inputs: ChatInputs) -> Conversion:
     withheld = withheld_to_notices(offer) if offer.withheld else ()
     before = (*dropped_fields_to_notices(request), *draft.notices, *documents.notices, *box.notices)
     notices = (*before, *withheld, *unreadable, *made.notices)
-    definitions, unread, finder = tuple(checks.definitions), tuple(documents.unread), _finder(offer, box)
     return Conversion(
-        made.chat, dialect, notices, box, requirements, offer, definitions, unread, finder, made.logprobs, compacts, sampling
+        made.chat,
+        dialect,
+        notices,
+        box,
+        requirements,
+        offer,
+        tuple(checks.definitions),
+        tuple(documents.unread),
+        tuple(documents.cited),
+        _finder(offer, box),
+        made.logprobs,
+        compacts,
+        sampling,
     )
 
 

@@ -3,22 +3,20 @@ engine is asked."""
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from msgspec import structs
 
 from antiphon.core.checks.work import NO_SUCH_FILE, CheckOutcome, DocumentWork, StoredFileWork, digest_of
 from antiphon.core.protocols.responses.references import is_stored
+from antiphon.core.stream.citations import DocumentSource
 from antiphon.errors import InvalidRequest
 
 # How many characters of documents are remembered.
 MOST_CHARACTERS = 16 * 1024 * 1024
 
 ReadWork = DocumentWork | StoredFileWork
-# The text or the pages of a document, or what is in an uploaded file; with its path in the request.
-ReadDocument = Callable[[ReadWork, str], CheckOutcome]
-
 NOT_READ = CheckOutcome()
 
 
@@ -50,7 +48,7 @@ def plain_text(raw: bytes) -> str | None:
 class Documents:
     """The documents of one conversion: the texts of those that were read, and the work that reads the others."""
 
-    __slots__ = ("_outcome_of", "notices", "sent_files", "unread")
+    __slots__ = ("_outcome_of", "cited", "notices", "sent_files", "unread")
 
     def __init__(self, outcome_of: Callable[[bytes], CheckOutcome | None] = lambda digest: None) -> None:
         """`outcome_of`: what came of reading a document, by its digest; None if it was not read yet."""
@@ -59,9 +57,12 @@ class Documents:
         # By their ids, the places of the uploaded files that the client sends now.
         self.sent_files: dict[str, str] = {}
         self.notices: list[str] = []
+        # The passages that the model can cite, with numbers that run on.
+        self.cited: list[DocumentSource] = []
 
     def read(self, work: ReadWork, where: str) -> CheckOutcome:
-        """Empty as long as it was not read."""
+        """The text or the pages of a document, or what is in an uploaded file. Empty as long as it was not read. `where`: its
+        path in the request."""
         if isinstance(work, StoredFileWork) and not is_stored(where):
             self.sent_files.setdefault(work.id, where)
         outcome = self._outcome_of(work_digest(work))
@@ -73,6 +74,12 @@ class Documents:
         if outcome.images and not (isinstance(work, StoredFileWork) and work.is_image):
             self.notices.append(f"`{where}`: the PDF has no text, the images on its pages take its place")
         return outcome
+
+    def cite(self, locations: Iterable[dict[str, Any]]) -> int:
+        """Gives numbers to passages, by their places in a document. The first of these."""
+        first = len(self.cited) + 1
+        self.cited += [DocumentSource(number, location) for number, location in enumerate(locations, first)]
+        return first
 
     def _complain(self, outcome: CheckOutcome, where: str) -> CheckOutcome:
         problem = f"`{where}` cannot be read: {outcome.complaint}."

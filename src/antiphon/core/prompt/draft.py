@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import structs
 
 from antiphon.core.knowledge.dialect import Dialect
-from antiphon.core.prompt.documents import ReadDocument
+from antiphon.core.prompt.documents import Documents
 from antiphon.core.prompt.loops import NO_LOOPS, NOTED, find_loops
 from antiphon.core.prompt.template_rules import apply_template_rules
 from antiphon.core.prompt.turns import Asked, AssistantTurn, Call, UserTurn
@@ -39,13 +39,13 @@ class ChatDraft:
         self,
         as_called: Callable[[ToolIdentity, str], AsCalled],
         open_sealed: Callable[[str], str | None],
-        read_document: ReadDocument,
+        documents: Documents,
         found_words: Callable[[list[Item]], str] = lambda tools: "",
     ) -> None:
-        # A call as the model makes it, the content of a sealed text, and the text of a document.
+        # A call as the model makes it, the content of a sealed text, and the texts of documents.
         self._as_called = as_called
         self.open_sealed = open_sealed
-        self.read_document = read_document
+        self.documents = documents
         # What the model reads of tools that a search has found.
         self.found_words = found_words
         # The searches of the gateway: how many there are, and the ids of those whose outputs are still to come.

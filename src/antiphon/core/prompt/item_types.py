@@ -53,6 +53,7 @@ from antiphon.wire.chat import Part
 from antiphon.wire.hosted_items import ToolSearchOutput, type_of
 from antiphon.wire.input_items import (
     WITH_TOOLS,
+    CompactionTrigger,
     InputAgentMessage,
     InputCallOutput,
     InputCompaction,
@@ -91,7 +92,7 @@ def message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     if isinstance(content, str):
         parts: list[Item] = [{"type": "text", "text": content}]
     else:
-        parts = content_to_parts(content, f"{where}.content", draft.read_document)
+        parts = content_to_parts(content, f"{where}.content", draft.documents)
     if message.role == "user":
         draft.user(parts)
         return
@@ -107,11 +108,11 @@ def message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 def reasoning_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     """Its text is in `content`, or sealed; the summary is the next best source."""
     reasoning = convert(item, InputReasoning, where)
-    content = parts_to_text(content_to_parts(reasoning.content or [], f"{where}.content", draft.read_document))
+    content = parts_to_text(content_to_parts(reasoning.content or [], f"{where}.content", draft.documents))
     sealed = draft.open_sealed(reasoning.encrypted_content) if reasoning.encrypted_content else ""
     if sealed is None:
         draft.notice("sealed reasoning of another server was ignored: it cannot be opened here")
-    summary = parts_to_text(content_to_parts(reasoning.summary or [], f"{where}.summary", draft.read_document))
+    summary = parts_to_text(content_to_parts(reasoning.summary or [], f"{where}.summary", draft.documents))
     draft.reasoning(content or sealed or summary)
 
 
@@ -127,7 +128,7 @@ def call_output_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
         draft.result(output.call_id, [output.output], [], where)
         return
     value = [output.output] if isinstance(output.output, dict) else output.output or ""
-    parts = content_to_parts(value, f"{where}.output", draft.read_document)
+    parts = content_to_parts(value, f"{where}.output", draft.documents)
     if output.call_id is not None:
         draft.output(output.call_id, parts, where)
     elif output.name:
@@ -148,7 +149,7 @@ def agent_message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     content = message.content
     if isinstance(content, list):
         content = [part for given in content for part in _readable(draft, given, where)]
-    parts = content_to_parts(content, f"{where}.content", draft.read_document)
+    parts = content_to_parts(content, f"{where}.content", draft.documents)
     draft.user([{"type": "text", "text": f"Message from {message.author}:"}, *parts])
 
 
@@ -168,8 +169,9 @@ def _readable(draft: ChatDraft, part: Item, where: str) -> list[Item]:
 
 def compaction_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     """The summary, and then what was kept word for word."""
-    sealed = convert(item, InputCompaction, where).encrypted_content
-    text = draft.open_sealed(sealed) if sealed else None
+    given = convert(item, InputCompaction, where)
+    sealed = given.encrypted_content
+    text = (draft.open_sealed(sealed) if sealed else None) or given.summary
     if text is None:
         draft.notice(f"{where}: a compaction of another server cannot be opened here")
         text = "(the summary cannot be read)"
@@ -184,7 +186,9 @@ def compaction_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 
 
 def compaction_trigger_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
-    draft.user([{"type": "text", "text": COMPACT}])
+    trigger = convert(item, CompactionTrigger, where)
+    words = (trigger.prompt or COMPACT, trigger.instructions or "")
+    draft.user([{"type": "text", "text": "\n\n".join(filter(None, words))}])
 
 
 # ---- no message ------------------------------------------------------------------------------------------------------
@@ -314,7 +318,7 @@ def items_to_draft(
 ) -> ChatDraft:
     """`found_words`: what the model reads of tools that a search has found. `earlier`: how many of the items were stored
     before. `own`: the name of the list that the others came in."""
-    draft = ChatDraft(as_called, open_sealed, documents.read, found_words)
+    draft = ChatDraft(as_called, open_sealed, documents, found_words)
     sent: set[str] | None = None
     for item, where in zip(items, item_paths(len(items), earlier, own), strict=True):
         kind = item.get("type")

@@ -6,7 +6,7 @@ that come of them in its own form. A new protocol is a subclass of `ClientProtoc
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from msgspec import UNSET
 
@@ -32,6 +32,8 @@ class ReadRequest(NamedTuple):
     notices: Sequence[str] = ()
     # It goes to the engine as it came, and so comes the answer. Of `request`, nothing but the model counts then.
     passes: bool = False
+    # What the protocol alone has to know when it answers, of whatever type it likes: its `encoder` and `whole` get it.
+    facts: Any = None
 
 
 class ErrorAnswer(NamedTuple):
@@ -83,14 +85,19 @@ class ClientProtocol(ABC):
         `check_request` of the Responses protocol does so for a request that has been read. `owner`: the name of its key."""
 
     @abstractmethod
-    def encoder(self, request: CreateResponse) -> Encoder:
+    def encoder(self, request: CreateResponse, facts: Any) -> Encoder:
         """A new one for each stream, which answers this request. It gets every event, also that of a failure in the middle
         (`response.failed`). What it returns nothing for is not sent; for a heartbeat that has no form of its own, `heartbeat()`
         is."""
 
     @abstractmethod
-    def whole(self, response: Response, request: CreateResponse) -> bytes | JsonPieces:
+    def whole(self, response: Response, request: CreateResponse, facts: Any) -> bytes | JsonPieces:
         """The answer to a request that does not ask for a stream."""
+
+    def in_own_words(self, text: str, facts: Any) -> str:
+        """A notice, or the message of an error, about a request that was read: with the names and places that its client has
+        for what it was read into."""
+        return text
 
     @abstractmethod
     def error(self, error: ApiError, request_id: str = "") -> ErrorAnswer:

@@ -1,7 +1,7 @@
 """Citations: the model cites a source by its number, the client sees a link and an annotation that points at it."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -11,6 +11,7 @@ from antiphon.core.events.deltas import CitedDelta, Delta, TextDelta
 from antiphon.core.stream.citation_marks import Citable, CitationMarks
 from antiphon.core.stream.file_links import CodeFile, ContainerFile, FileLinks
 from antiphon.core.stream.text_calls import CallFinder
+from antiphon.wire.events import DOCUMENT_CITATION
 
 # Of a source that is shown as a link.
 LONGEST_URL = 2048
@@ -57,7 +58,23 @@ class FileSource(Struct, frozen=True):
         return {"type": "file_citation", "index": start, "file_id": self.file_id, "filename": self.filename}
 
 
+class DocumentSource(Struct, frozen=True):
+    """A passage of a document that the client has sent. Its mark is cut out of the text."""
+
+    number: int
+    # Where it is, as the client's protocol says it.
+    location: dict[str, Any]
+
+    @property
+    def shown(self) -> str:
+        return ""
+
+    def annotation(self, start: int, end: int) -> dict[str, Any]:
+        return {"type": DOCUMENT_CITATION, "index": start, "location": self.location}
+
+
 NO_SOURCES: Mapping[int, Source | FileSource] = {}
+NO_DOCUMENTS: Mapping[int, DocumentSource] = {}
 NO_FILES: Mapping[str, ContainerFile] = {}
 
 
@@ -65,16 +82,23 @@ class Sources:
     """What the model of one response can cite. Numbers run on over all calls of its tools. `earlier`: what the history lets it
     cite, with the numbers that the model has read; the last of several with one number counts."""
 
-    __slots__ = ("_sources", "files", "next_number")
+    __slots__ = ("_documents", "_sources", "files", "next_number")
 
     def __init__(self, earlier: Collection[Source | FileSource] = ()) -> None:
         self._sources = {source.number: source for source in earlier} if earlier else NO_SOURCES
         self.next_number = max(self._sources) + 1 if self._sources else 1
         # Files of containers, by their names there. They are cited by links.
         self.files = NO_FILES
+        # Passages of the prompt itself, which come before what tools find.
+        self._documents = NO_DOCUMENTS
 
     def __len__(self) -> int:
-        return len(self._sources) + len(self.files)
+        return len(self._sources) + len(self.files) + len(self._documents)
+
+    def set_documents(self, passages: Sequence[DocumentSource]) -> None:
+        """What the prompt is now lets the model cite these. No number means two things."""
+        self._documents = {passage.number: passage for passage in passages} if passages else NO_DOCUMENTS
+        self.next_number = max(self.next_number, len(passages) + 1)
 
     def add(self, sources: Iterable[Source | FileSource]) -> int:
         """Gives them the next numbers, whatever theirs are. The first of these."""
@@ -94,7 +118,7 @@ class Sources:
         self.files = others | {file.name: ContainerFile(container_id, file.id, file.name) for file in files}
 
     def get(self, number: int) -> Citable | None:
-        return self._sources.get(number)
+        return self._sources.get(number) or self._documents.get(number)
 
 
 class _AnySources:

@@ -5,11 +5,10 @@ import logging
 from contextlib import suppress
 from functools import partial
 
-from antiphon.errors import ApiError, EngineUnavailable, StoreUnavailable
+from antiphon.errors import ApiError, ShuttingDown, StoreUnavailable
 from antiphon.gateway.background.attempts import Attempt, BackgroundOptions, job_to_arrival, read_request
 from antiphon.gateway.limits.places import Place, PlaceQueue
 from antiphon.gateway.runs.gateway import Gateway
-from antiphon.gateway.runs.run import SHUTTING_DOWN
 from antiphon.ids import new_id
 from antiphon.logs import log
 from antiphon.store.records import Job
@@ -76,7 +75,7 @@ class Workers:
     def _release(self, task: asyncio.Task[None]) -> None:
         """Gives it back, so that another gateway takes it at once, or ends it properly where none can."""
         if not self._gateway.store.survives_restart:
-            self._running[task].end(EngineUnavailable(SHUTTING_DOWN))
+            self._running[task].end(ShuttingDown())
         elif not task.cancelling():
             task.cancel()
 

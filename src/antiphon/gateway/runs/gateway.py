@@ -59,6 +59,11 @@ class ReceivedRequest(NamedTuple):
     protocol: ClientProtocol = RESPONSES
     # As the protocol has read it.
     passes: bool = False
+    facts: Any = None
+
+    def in_own_words(self, text: str) -> str:
+        """As its client knows the names in it."""
+        return self.protocol.in_own_words(text, self.facts)
 
     @property
     def has_large_body(self) -> bool:
@@ -236,16 +241,16 @@ class Gateway:
     async def read(self, arrival: Arrival, protocol: ClientProtocol = RESPONSES, model: str | None = None) -> ReceivedRequest:
         body, limits = arrival.body, self.environment.limits
         if len(body) < LARGE_BODY:
-            request, unknown, changes, passes = protocol.read(body, arrival.headers, limits, arrival.owner)
+            request, unknown, changes, passes, facts = protocol.read(body, arrival.headers, limits, arrival.owner)
         else:
             reading = partial(protocol.read, body, arrival.headers, limits, arrival.owner)
-            request, unknown, changes, passes = await self.aside(reading, arrival.owner, large=True)
+            request, unknown, changes, passes, facts = await self.aside(reading, arrival.owner, large=True)
         is_as_sent = protocol.is_responses
         if not is_as_sent:
             request.background, request.store = None, self._stores_messages
         if model is not None and request.model is None and not passes:
             request.model, is_as_sent = model, False
-        return ReceivedRequest(request, unknown, changes, arrival, is_as_sent, protocol, passes)
+        return ReceivedRequest(request, unknown, changes, arrival, is_as_sent, protocol, passes, facts)
 
     async def aside(self, work: Callable[[], T], owner: str, *, large: bool, patient: bool = False) -> T:
         """Work on a request. Owners get places for large ones in turn: they need no place among an owner's responses for it."""

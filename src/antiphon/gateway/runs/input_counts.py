@@ -10,7 +10,7 @@ from antiphon.core.protocols.responses.protocol import RESPONSES
 from antiphon.engines.affinity import affinity_key
 from antiphon.engines.token_counts import count_by_template
 from antiphon.engines.upstream import Engine
-from antiphon.errors import EngineError
+from antiphon.errors import ApiError, EngineError
 from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.runs.gateway import Gateway, ReceivedRequest
 from antiphon.gateway.runs.observers import Arrival
@@ -36,7 +36,13 @@ async def count_input(
 ) -> TokenCount:
     """The request is not answered. `model`: of one that names none."""
     async with gateway.admission.entered(arrival.owner) as seat:
-        return await _count_input(gateway, await gateway.read(arrival, protocol, model), seat)
+        read = await gateway.read(arrival, protocol, model)
+        try:
+            counted = await _count_input(gateway, read, seat)
+        except ApiError as error:
+            error.reword(read.in_own_words)
+            raise
+        return counted._replace(notices=[*map(read.in_own_words, counted.notices)])
 
 
 async def _count_input(gateway: Gateway, read: ReceivedRequest, seat: EngineSeat) -> TokenCount:

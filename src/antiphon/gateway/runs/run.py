@@ -17,7 +17,7 @@ from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.exchange.steps import Ask, Done, Step
 from antiphon.core.protocols.client_protocol import Channel
 from antiphon.engines.upstream import Engine
-from antiphon.errors import ApiError, EngineError, EngineStalled, EngineUnavailable
+from antiphon.errors import ApiError, EngineError, EngineStalled, ShuttingDown
 from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.limits.places import Place
 from antiphon.gateway.runs.engine_side import AnswerChecks, BodyReader, EngineSide
@@ -307,9 +307,6 @@ def _partial_run(exchange: Exchange, whole: Steps) -> ResponseRun:
     )
 
 
-SHUTTING_DOWN = "The gateway is shutting down."
-
-
 class RunsInFlight:
     def __init__(self) -> None:
         self._runs: set[ResponseRun] = set()
@@ -355,7 +352,7 @@ class RunsInFlight:
         for run in self._runs:
             # Another gateway may take a background response over.
             if not run.in_background:
-                run.abort(EngineUnavailable(SHUTTING_DOWN, retry_after=1))
+                run.abort(ShuttingDown())
         if self._closing:
             await asyncio.wait(self._closing)
 

@@ -61,8 +61,13 @@ class Container(Struct, eq=False):
         finally:
             self.users -= 1
 
+    @property
+    def expires_at(self) -> float:
+        """If nobody uses it from now on."""
+        return self.last_active_at + self.minutes * 60
+
     def is_idle_too_long(self, now: float) -> bool:
-        return self.users == 0 and now >= self.last_active_at + self.minutes * 60
+        return self.users == 0 and now >= self.expires_at
 
     @property
     def bytes(self) -> int:

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from antiphon.core.hosted.hosted_tool import check_container, containers_in
 from antiphon.core.hosted.rows import HOSTED
+from antiphon.core.protocols.messages.protocol import MESSAGES
 from antiphon.core.stream.file_links import FOLDER
 from antiphon.errors import EngineUnavailable, InvalidRequest, NotFound, quoted
 from antiphon.sandbox.containers.container import Container, ContainerFile, slot_of
@@ -21,11 +22,12 @@ from antiphon.sandbox.containers.container_files import NO_SUCH_FILE, ContainerE
 from antiphon.sandbox.containers.containers import MINUTES, Containers
 from antiphon.server.answers import to_json
 from antiphon.server.bodies import Bodies
-from antiphon.server.pages import cut_by_id, query_to_page, to_list
+from antiphon.server.pages import cut_by_id, query_to_page, to_list, to_timestamp
 from antiphon.server.parts import APP
-from antiphon.server.paths import is_form
+from antiphon.server.paths import is_form, speaks
 from antiphon.server.request_state import OWNER
 from antiphon.server.routes.files import BYTES, GUARDED, SAFE_TYPES, disposition_of
+from antiphon.server.routes.files import not_found as no_such_file
 from antiphon.server.routes.multipart import form_parts
 from antiphon.server.siblings import Sibling
 from antiphon.wire.containers import AddFile, ContainerFileObject, ContainerObject, CreateContainer, Deleted, ExpiresAfter
@@ -250,6 +252,58 @@ async def _send_file(
         await answer.write(piece)
     await answer.write_eof()
     return answer
+
+
+# ---- files that code has written, as Anthropic's clients ask for them: by their ids alone -------------------------------
+
+
+def _by_id(
+    handler: Callable[[web.Request, Containers, Container, ContainerFile], Awaitable[web.StreamResponse]],
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    @wraps(handler)
+    async def answer(request: web.Request) -> web.StreamResponse:
+        id, containers = request.match_info["id"], request.app[APP].resources.containers
+        if containers is None or not speaks(request, MESSAGES):
+            raise no_such_file(id)
+        for container in containers.of_owner(request[OWNER]):
+            if (file := container.file(id)) is not None:
+                return await handler(request, containers, container, file)
+        return await request.app[APP].siblings.relay_found(request, no_such_file(id))
+
+    return answer
+
+
+@_by_id
+async def made_file(request: web.Request, containers: Containers, container: Container, file: ContainerFile) -> web.Response:
+    name = file.name.rpartition("/")[2]
+    return to_json(
+        {
+            "id": file.id,
+            "type": "file",
+            "filename": name,
+            "mime_type": mimetypes.guess_type(name)[0] or BYTES,
+            "size_bytes": file.size,
+            "created_at": to_timestamp(file.created_at),
+            "downloadable": True,
+        }
+    )
+
+
+@_by_id
+async def made_content(
+    request: web.Request, containers: Containers, container: Container, file: ContainerFile
+) -> web.StreamResponse:
+    async with aclosing(containers.read(container, file)) as pieces:
+        return await _send_file(request, container, file, pieces)
+
+
+@_by_id
+async def delete_made(request: web.Request, containers: Containers, container: Container, file: ContainerFile) -> web.Response:
+    try:
+        await containers.remove_file(container, file)
+    except ContainerExpired:
+        raise no_such_file(file.id) from None
+    return to_json({"id": file.id, "type": "file_deleted"})
 
 
 # ---- what is there ---------------------------------------------------------------------------------------------------

@@ -11,10 +11,10 @@ from antiphon.core.prompt.conversation import user_messages
 from antiphon.core.protocols.client_protocol import ClientProtocol
 from antiphon.core.protocols.messages.protocol import MESSAGES
 from antiphon.core.protocols.responses.protocol import RESPONSES
-from antiphon.errors import EngineError
+from antiphon.errors import ApiError, EngineError
 from antiphon.gateway.background.followers import follow
 from antiphon.gateway.limits.threads import run_aside
-from antiphon.gateway.runs.gateway import Enqueued
+from antiphon.gateway.runs.gateway import Enqueued, ReceivedRequest
 from antiphon.gateway.runs.input_counts import count_input
 from antiphon.gateway.runs.observers import arrive
 from antiphon.gateway.runs.outbox import EncodedSink, NoSink
@@ -31,7 +31,7 @@ from antiphon.server.routes.passed_through import pass_received
 from antiphon.server.routes.views import ALL_AS_STORED, View
 from antiphon.store.records import Record
 from antiphon.wire.messages import TokensCounted
-from antiphon.wire.responses import CompactedResponse, CreateResponse, Response
+from antiphon.wire.responses import CompactedResponse, Response
 
 # The name of a header is made once: for each stream that is open, it would take 90 bytes.
 ACCEL_BUFFERING = istr("X-Accel-Buffering")
@@ -52,14 +52,21 @@ async def create(request: web.Request, bodies: Bodies, protocol: ClientProtocol 
         return await pass_received(request, received)
     if several and (elsewhere := await relayed_response(request, received.request, body)) is not None:
         return elsewhere
+    try:
+        return await _answer(request, received)
+    except ApiError as error:
+        error.reword(received.in_own_words)
+        raise
+
+
+async def _answer(request: web.Request, received: ReceivedRequest) -> web.StreamResponse:
+    gateway = request.app[APP].gateway
     run = await gateway.begin_or_enqueue(received)
     if isinstance(run, Enqueued):
         return await _answer_enqueued(request, run)
     async with gateway.running(run):
         try:
-            if run.streams:
-                return await _stream(request, run, received.request, protocol)
-            return await _answer_whole(request, run, received.request, protocol)
+            return await (_stream if run.streams else _answer_whole)(request, run, received)
         finally:
             add_to_log(request, partial(run_summary, run))
 
@@ -111,29 +118,26 @@ async def _run_whole(run: ResponseRun) -> None:
         raise run.error
 
 
-async def _answer_whole(
-    request: web.Request, run: ResponseRun, asked: CreateResponse, protocol: ClientProtocol
-) -> web.StreamResponse:
+async def _answer_whole(request: web.Request, run: ResponseRun, received: ReceivedRequest) -> web.StreamResponse:
     await _run_whole(run)
-    response = run.response
-    headers = notice_header(response.antiphon_notices or ()) | id_header(protocol, request[STATE].id)
-    return to_answer(protocol.whole(response, asked), protocol.whole_type, headers)
+    response, protocol = run.response, received.protocol
+    headers = notice_header([*map(received.in_own_words, response.antiphon_notices or ())])
+    headers |= id_header(protocol, request[STATE].id)
+    return to_answer(protocol.whole(response, received.request, received.facts), protocol.whole_type, headers)
 
 
-async def _stream(
-    request: web.Request, run: ResponseRun, asked: CreateResponse, protocol: ClientProtocol
-) -> web.StreamResponse:
-    app = request.app[APP]
+async def _stream(request: web.Request, run: ResponseRun, received: ReceivedRequest) -> web.StreamResponse:
+    app, protocol = request.app[APP], received.protocol
     await run.connect(app.gateway.heartbeat)
     if run.error is not None and not protocol.is_responses:
         # Only clients of the Responses API know such an error as an event.
         raise run.error
-    response = _event_stream(protocol, run.notices)
+    response = _event_stream(protocol, [*map(received.in_own_words, run.notices)])
     if protocol.id_header is not None:
         response.headers[protocol.id_header] = request[STATE].id
     async with app.transport.open_events(request, response) as stream:
         try:
-            await run.run(EncodedSink(stream, protocol.encoder(asked)))
+            await run.run(EncodedSink(stream, protocol.encoder(received.request, received.facts)))
         except ConnectionError:
             # What it has not read is not kept for it.
             if request.transport is not None:

@@ -34,6 +34,8 @@ def _post(path: str, handler: Callable[..., Answer], bodies: Bodies | None) -> w
     return web.post(path, handler if bodies is None else partial(handler, bodies=bodies))
 
 
+# A file of a container.
+MADE = "{id:cfile_[0-9a-zA-Z_-]+}"
 # Also under other prefixes.
 API_ROUTES = [
     _post("/v1/responses", responses.create, LARGE),
@@ -63,6 +65,10 @@ API_ROUTES = [
     web.get("/v1/containers/{id}/files/{file_id}", containers.retrieve_file),
     web.delete("/v1/containers/{id}/files/{file_id}", containers.delete_file),
     web.get("/v1/containers/{id}/files/{file_id}/content", containers.file_content),
+    # Files that code has written: before those with any id.
+    web.get(f"/v1/files/{MADE}", containers.made_file),
+    web.delete(f"/v1/files/{MADE}", containers.delete_made),
+    web.get(f"/v1/files/{MADE}/content", containers.made_content),
     _post("/v1/files", files.create, None),
     web.get("/v1/files", files.list_files),
     web.get("/v1/files/{id}", files.retrieve),

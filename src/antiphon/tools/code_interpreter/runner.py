@@ -64,6 +64,7 @@ class CodeInterpreterRunner(CodeInterpreter, ToolRunner):
         at, tool = offered
         where = f"{TOOLS}[{at}]"
         await check_here(self._containers, where)
+        await self._containers.check_uploads(owner, tool.uploads or (), f"{where}.uploads")
         if isinstance(tool.container, AutoContainer):
             await self._containers.check_uploads(owner, tool.container.file_ids or (), f"{where}.container.file_ids")
             return chosen_container(self._containers, request, history, owner, other)
@@ -93,7 +94,7 @@ def _uploads(context: ToolContext) -> list[str]:
     """The files of the tool, and those that the request's messages bring."""
     tool = _tool(context)
     named = tool.container.file_ids or [] if isinstance(tool.container, AutoContainer) else []
-    return list(dict.fromkeys([*named, *files_in(request_to_items(context.request))]))
+    return list(dict.fromkeys([*named, *(tool.uploads or ()), *files_in(request_to_items(context.request))]))
 
 
 def _tool(context: ToolContext) -> CodeInterpreterTool:
@@ -118,6 +119,7 @@ def _to_data(container: Container, ran: Run) -> CodeData:
         images,
         [CodeFile(file.id, file.name) for file in ran.files],
         [file.name for file in ran.written],
+        int(container.expires_at),
     )
 
 

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from antiphon.core.protocols.messages.answer import message_usage, response_to_message, stop_reason
+from antiphon.core.protocols.messages.facts import MessageFacts
 from antiphon.core.protocols.messages.protocol import MESSAGES
 from antiphon.errors import (
     ApiError,
@@ -79,7 +80,7 @@ def test_searches_and_pages_are_counted() -> None:
 
 def blocks(*output: OutputItem) -> list[Any]:
     request = CreateResponse(reasoning=ReasoningOptions(effort="medium"))
-    return list(msgspec.to_builtins(response_to_message(response(*output), request))["content"])
+    return list(msgspec.to_builtins(response_to_message(response(*output), request, MessageFacts()))["content"])
 
 
 def test_a_search_is_shown_as_a_use_and_its_result() -> None:

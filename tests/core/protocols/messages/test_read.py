@@ -223,7 +223,8 @@ def test_a_schema_is_strict(place: str) -> None:
 def test_other_fields() -> None:
     made = read(temperature=0.5, top_p=0.9, stop_sequences=["END"], stream=True).request
     assert (made.max_output_tokens, made.temperature, made.top_p, made.stream) == (50, 0.5, 0.9, True)
-    assert (made.stop, made.beyond) == (None, Beyond(stop_sequences=["END"])), "the engine gets none: the text is cut here"
+    beyond = Beyond(stop_sequences=["END"], shows_files=True, may_pause=True, shows_summary=True)
+    assert (made.stop, made.beyond) == (None, beyond), "the engine gets none: the text is cut here"
     # Nothing is stored.
     assert made.store is False
 
@@ -252,29 +253,29 @@ def test_a_conversation_is_known_by_its_session(headers: dict[str, str], user: s
 
 
 def test_what_has_no_effect_is_said() -> None:
-    edits = [{"type": "clear_thinking_20251015", "keep": "all"}, {"type": "clear_tool_uses_20250919"}]
-    made = read(top_k=5, service_tier="auto", context_management={"edits": edits}, colour="red")
-    assert made.unknown == ["colour"]
+    made = read(
+        {"anthropic-user-profile-id": "u"},
+        top_k=5,
+        speed="fast",
+        output_config={"task_budget": {"type": "tokens", "total": 9}, "size": 1},
+        container={"skills": [{}]},
+        colour="red",
+    )
+    assert made.unknown == ["colour", "output_config.size"]
     assert made.notices == [
         "field top_k was left out: it has no effect here",
-        "field service_tier was left out: it has no effect here",
-        "context_management: the edit 'clear_tool_uses_20250919' was not made",
+        "field speed was left out: it has no effect here",
+        "field output_config.task_budget was left out: it has no effect here",
+        "field anthropic-user-profile-id was left out: it has no effect here",
+        "container.skills were left out: there are no skills here",
     ]
+    assert read(speed="standard").notices == []
 
 
 def test_an_effort_without_thinking_is_said_to_have_no_effect() -> None:
     notice = "output_config.effort has no effect without thinking"
     assert read(output_config={"effort": "high"}).notices == [notice]
     assert read(output_config={"effort": "high"}, thinking={"type": "adaptive"}).notices == []
-
-
-def test_citations_that_are_not_made_are_said() -> None:
-    source = {"type": "text", "media_type": "text/plain", "data": "A."}
-    block = {"type": "document", "source": source, "citations": {"enabled": True}}
-    notice = "citations of documents are not made: the answer has none"
-    assert read(messages=[{"role": "user", "content": [block]}]).notices == [notice]
-    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [block]}
-    assert read(messages=[{"role": "user", "content": [result]}]).notices == [notice]
 
 
 def test_the_use_of_a_tool_without_its_result_is_left_out_with_a_notice() -> None:
@@ -292,7 +293,11 @@ def test_the_use_of_a_tool_without_its_result_is_left_out_with_a_notice() -> Non
         ({"messages": [{"role": "user", "content": [{"type": "smell"}]}]}, "messages[0].content[0].type"),
         ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0].text"),
         ({"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "base64"}}]}]}, None),
-        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": -1}, "max_tokens"),
+        ({"messages": [{"role": "user"}]}, "messages[0].content"),
+        ({"context_management": {"edits": [{"type": "shorten"}]}}, "context_management.edits[0].type"),
+        ({"compaction": {"type": "summarize"}, "context_management": {}}, "compaction"),
+        ({"tools": [{"type": "computer_toolset_20260801", "configs": {"fly": {}}}]}, "tools[0].configs.fly"),
         ({"temperature": 1.5}, "temperature"),
         ({"thinking": {"type": "deep"}}, "thinking.type"),
         ({"tools": [{"type": "abacus_20250101", "name": "a"}]}, "tools[0].type"),

@@ -13,6 +13,7 @@ from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
+from antiphon.core.protocols.client_protocol import ReadRequest
 from antiphon.core.protocols.messages.protocol import MESSAGES
 from antiphon.core.protocols.responses.fields import DEFAULT_LIMITS
 from antiphon.wire import events
@@ -21,9 +22,9 @@ from antiphon.wire.responses import CreateResponse, Response
 WEATHER = {"name": "get_weather", "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}}}
 
 
-def request_with(**members: object) -> CreateResponse:
+def read(**members: object) -> ReadRequest:
     body = {"model": "m", "max_tokens": 100, "stream": True, "messages": [{"role": "user", "content": "Hi"}], **members}
-    return MESSAGES.read(msgspec.json.encode(body), {}, DEFAULT_LIMITS).request
+    return MESSAGES.read(msgspec.json.encode(body), {}, DEFAULT_LIMITS)
 
 
 def run(path: Path, request: CreateResponse) -> list[AnyEvent]:
@@ -40,16 +41,16 @@ def last_response(made: list[AnyEvent]) -> Response:
 @pytest.mark.parametrize("path", RECORDED, ids=IDS)
 @pytest.mark.parametrize("thinking", ["adaptive", "disabled"])
 def test_a_stream_adds_up_to_the_whole_message(path: Path, thinking: str) -> None:
-    request = request_with(thinking={"type": thinking}, tools=[WEATHER])
-    made = run(path, request)
-    encoder = MESSAGES.encoder(request)
+    asked = read(thinking={"type": thinking}, tools=[WEATHER])
+    made = run(path, asked.request)
+    encoder = MESSAGES.encoder(asked.request, asked.facts)
     streamed = parse(b"".join(encoder.encode(event) for event in made))
     check_events(streamed)
     response = last_response(made)
     if response.status == "failed":
         assert streamed[-1]["type"] == "error"
         return
-    whole = msgspec.json.decode(MESSAGES.whole(response, request))
+    whole = msgspec.json.decode(MESSAGES.whole(response, asked.request, asked.facts))
     assert fold(streamed) == whole
     assert (thinking == "adaptive") or all(block["type"] != "thinking" for block in whole["content"])
 
@@ -57,7 +58,8 @@ def test_a_stream_adds_up_to_the_whole_message(path: Path, thinking: str) -> Non
 def test_some_recordings_think_and_some_call() -> None:
     kinds: set[str] = set()
     for path in RECORDED:
-        request = request_with(thinking={"type": "adaptive"}, tools=[WEATHER])
-        response = last_response(run(path, request))
-        kinds.update(block["type"] for block in msgspec.json.decode(MESSAGES.whole(response, request))["content"])
+        asked = read(thinking={"type": "adaptive"}, tools=[WEATHER])
+        response = last_response(run(path, asked.request))
+        whole = msgspec.json.decode(MESSAGES.whole(response, asked.request, asked.facts))
+        kinds.update(block["type"] for block in whole["content"])
     assert kinds == {"text", "thinking", "tool_use"}

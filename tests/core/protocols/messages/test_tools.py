@@ -114,8 +114,7 @@ def test_a_tool_that_the_gateway_runs_can_be_required() -> None:
 def test_every_type_is_read() -> None:
     for kind in TYPES:
         dated = kind if kind in ("custom", "mcp_toolset") else f"{kind}_20260101"
-        made = read(
-            {"type": dated, "name": "tool", "mcp_server_name": "a"}, servers=({"name": "a", "url": "https://a.example"},)
-        )
+        named = {"mcp_server_name": "a"} if kind == "mcp_toolset" else {"name": "tool"}
+        made = read({"type": dated, **named}, servers=({"name": "a", "url": "https://a.example"},))
         # A tool, and the server; the one that nobody runs is said.
         assert len(made.tools) + len(made.notices) == (1 if kind == "mcp_toolset" else 2), kind

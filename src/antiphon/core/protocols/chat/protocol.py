@@ -29,10 +29,10 @@ class ChatProtocol(ClientProtocol):
     def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits, owner: str = "") -> ReadRequest:
         return body_to_request(body, limits, self._rules, owner)
 
-    def encoder(self, request: CreateResponse) -> Encoder:
+    def encoder(self, request: CreateResponse, facts: None = None) -> Encoder:
         return ChatEncoder(request)
 
-    def whole(self, response: Response, request: CreateResponse) -> bytes:
+    def whole(self, response: Response, request: CreateResponse, facts: None = None) -> bytes:
         completion = response_to_completion(response, request)
         return msgspec.json.encode(
             completion if response.engine_extras is UNSET else with_extras(completion, response.engine_extras)

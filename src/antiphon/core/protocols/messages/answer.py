@@ -1,6 +1,8 @@
 """A response → a message: its blocks, why it stopped, and what it used. And an error → what its client gets."""
 
+import re
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
@@ -8,24 +10,32 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from antiphon.core.protocols.client_protocol import EVENT_TYPES, thought_of
+from antiphon.core.protocols.messages.facts import MessageFacts
 from antiphon.core.protocols.messages.read import NO_EFFORT, NO_THREAD
-from antiphon.core.protocols.messages.server_tools import item_to_call
+from antiphon.core.protocols.messages.server_tools import item_to_call, item_to_listing
 from antiphon.errors import ApiError, ContextLengthExceeded, token_counts
 from antiphon.partial_json import object_arguments
-from antiphon.wire.hosted_items import WebSearchCall
+from antiphon.wire.events import DOCUMENT_CITATION
+from antiphon.wire.hosted_items import McpListTools, WebSearchCall
 from antiphon.wire.messages import (
     AnswerBlock,
     Block,
+    CompactionBlock,
+    ContextManagementApplied,
+    Ending,
     ErrorDetails,
     Message,
+    MessageContainer,
     MessageUsage,
     ServerUses,
     StopReason,
     TextBlock,
     ThinkingBlock,
+    ThinkingTokens,
     ToolUseBlock,
 )
 from antiphon.wire.responses import (
+    Compaction,
     CreateResponse,
     FunctionCall,
     OutputItem,
@@ -35,7 +45,11 @@ from antiphon.wire.responses import (
     ReasoningItem,
     Response,
     ResponseError,
+    UsedContainer,
 )
+
+# The end of a sentence that cites.
+_CLOSING = re.compile(r"[.,;:!?…)\]»”’\"']*")
 
 # ---- messages --------------------------------------------------------------------------------------------------------
 
@@ -45,21 +59,20 @@ def shows_thinking(request: CreateResponse) -> bool:
     return request.reasoning is not None and request.reasoning.effort not in (None, NO_EFFORT)
 
 
-def shows_thoughts(request: CreateResponse) -> bool:
-    """Whether the blocks of thoughts have their text. Without it, their signatures alone restore them."""
-    return shows_thinking(request) and not (request.beyond is not None and request.beyond.hides_thoughts)
-
-
-def response_to_message(response: Response, request: CreateResponse) -> Message:
-    thinking, thoughts = shows_thinking(request), shows_thoughts(request)
-    blocks = (item_to_blocks(item, thinking=thinking, thoughts=thoughts) for item in response.output)
+def response_to_message(response: Response, request: CreateResponse, facts: MessageFacts) -> Message:
+    thinking, output = shows_thinking(request), [] if facts.only_reads else response.output
+    blocks = (item_to_blocks(item, facts, thinking=thinking) for item in output)
+    ending = message_ending(response, facts)
     return Message(
         model=response.model,
         id=message_id(response),
         content=list(chain.from_iterable(blocks)),
-        stop_reason=stop_reason(response),
-        stop_sequence=stop_sequence(response),
+        container=ending.container,
+        stop_reason=ending.stop_reason,
+        stop_sequence=ending.stop_sequence,
+        stop_details=ending.stop_details,
         usage=message_usage(response),
+        context_management=applied_edits(facts),
     )
 
 
@@ -67,28 +80,75 @@ def message_id(response: Response) -> str:
     return f"msg_{response.id.removeprefix('resp_')}"
 
 
-def item_to_blocks(item: OutputItem, *, thinking: bool, thoughts: bool) -> Iterator[AnswerBlock | Block]:
+def item_to_blocks(item: OutputItem, facts: MessageFacts, *, thinking: bool) -> Iterator[AnswerBlock | Block]:
     match item:
         case OutputMessage(content=parts):
             for part in parts:
-                yield part_to_block(part)
+                yield from [TextBlock(part.refusal)] if isinstance(part, OutputRefusal) else part_to_blocks(part)
         case ReasoningItem():
             if thinking:
-                yield ThinkingBlock(thinking=thought_of(item) if thoughts else "", signature=signature_of(item))
-        case FunctionCall(call_id=id, name=name, arguments=arguments):
-            yield ToolUseBlock(id=id, name=name, input=msgspec.json.decode(object_arguments(arguments)))
+                yield ThinkingBlock(thinking="" if facts.hides_thoughts else thought_of(item), signature=signature_of(item))
+        case FunctionCall(arguments=arguments):
+            yield call_to_block(item, facts, msgspec.json.decode(object_arguments(arguments)))
+        case Compaction():
+            yield CompactionBlock(summary_of(item), item.encrypted_content)
+        case McpListTools():
+            if facts.shows_listings:
+                yield item_to_listing(item)
         case _:
             yield from item_to_call(item) or ()
 
 
-def part_to_block(part: OutputText | OutputRefusal) -> TextBlock:
-    if isinstance(part, OutputRefusal):
-        return TextBlock(part.refusal)
-    citations = [cited for each in part.annotations if (cited := annotation_to_citation(each)) is not None]
-    return TextBlock(part.text, citations or UNSET)
+def call_to_block(call: FunctionCall, facts: MessageFacts, input: dict[str, Any]) -> ToolUseBlock:
+    toolset = UNSET if call.namespace is UNSET or call.namespace not in facts.toolsets else call.namespace
+    return ToolUseBlock(call.call_id, call.name, input, toolset)
+
+
+def summary_of(item: Compaction) -> str | None:
+    return None if item.summary is UNSET else item.summary
+
+
+class BlockCutter:
+    """Where a text is cut into blocks: behind the words that cite a document, so that it is clear what they say of it."""
+
+    __slots__ = ("is_cited",)
+
+    def __init__(self) -> None:
+        # The open block cites a document. Nothing but the end of its sentence follows.
+        self.is_cited = False
+
+    def split(self, text: str) -> tuple[str, str | None]:
+        """What belongs to the open block; and what begins another one, None if nothing does."""
+        if not self.is_cited or (found := _CLOSING.match(text)) is None or found.end() == len(text):
+            return text, None
+        self.is_cited = False
+        return found[0], text[found.end() :]
+
+
+def part_to_blocks(part: OutputText) -> list[TextBlock]:
+    """The same blocks that a stream has."""
+    cutter, blocks, start = BlockCutter(), [TextBlock("")], 0
+    for annotation in part.annotations:
+        if (citation := annotation_to_citation(annotation)) is None:
+            continue
+        if annotation["type"] == DOCUMENT_CITATION:
+            _add_text(blocks, *cutter.split(part.text[start : annotation["index"]]))
+            start, cutter.is_cited = annotation["index"], True
+        blocks[-1].citations = [*(blocks[-1].citations or ()), citation]
+    _add_text(blocks, *cutter.split(part.text[start:]))
+    return blocks
+
+
+def _add_text(blocks: list[TextBlock], text: str, following: str | None) -> None:
+    blocks[-1].text += text
+    if following is not None:
+        blocks.append(TextBlock(following))
 
 
 def annotation_to_citation(annotation: Mapping[str, Any]) -> dict[str, Any] | None:
+    """None: it is none of this protocol."""
+    if annotation.get("type") == DOCUMENT_CITATION:
+        return dict(annotation["location"])
     if annotation.get("type") != "url_citation":
         return None
     title, url = annotation.get("title"), annotation.get("url")
@@ -100,24 +160,45 @@ def signature_of(item: ReasoningItem) -> str:
     return "" if item.encrypted_content is UNSET else item.encrypted_content
 
 
+def applied_edits(facts: MessageFacts) -> ContextManagementApplied | UnsetType:
+    return UNSET if facts.edits is None else ContextManagementApplied(facts.edits)
+
+
+# ---- how they end ----------------------------------------------------------------------------------------------------
+
 # Why a response is incomplete → why the message has stopped.
 INCOMPLETE: Mapping[str, StopReason] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 
 
+def message_ending(response: Response, facts: MessageFacts) -> Ending:
+    reason = "max_tokens" if facts.only_reads else stop_reason(response)
+    return Ending(
+        reason,
+        None if response.stop_sequence is UNSET else response.stop_sequence,
+        None if reason == "refusal" else UNSET,
+        UNSET if response.container is UNSET else _to_container(response.container),
+    )
+
+
+def _to_container(used: UsedContainer) -> MessageContainer:
+    return MessageContainer(used.id, datetime.fromtimestamp(used.expires_at, UTC).isoformat().replace("+00:00", "Z"))
+
+
 def stop_reason(response: Response) -> StopReason:
+    if response.was_paused is True:
+        return "pause_turn"
+    if response.filled_window is True:
+        return "model_context_window_exceeded"
     if response.incomplete_details is not None:
         return INCOMPLETE.get(response.incomplete_details.reason, "max_tokens")
+    if response.output and isinstance(response.output[-1], Compaction):
+        return "compaction"
     if any(isinstance(item, FunctionCall) for item in response.output):
         return "tool_use"
     messages = (item for item in response.output if isinstance(item, OutputMessage))
     if any(isinstance(part, OutputRefusal) for item in messages for part in item.content):
         return "refusal"
     return "end_turn" if response.stop_sequence is UNSET else "stop_sequence"
-
-
-def stop_sequence(response: Response) -> str | None:
-    """That ended the message."""
-    return None if response.stop_sequence is UNSET else response.stop_sequence
 
 
 def message_usage(response: Response) -> MessageUsage:
@@ -130,6 +211,7 @@ def message_usage(response: Response) -> MessageUsage:
         cache_creation_input_tokens=written,
         cache_read_input_tokens=cached,
         output_tokens=usage.output_tokens,
+        output_tokens_details=ThinkingTokens(usage.output_tokens_details.reasoning_tokens),
         server_tool_use=server_uses(response),
     )
 
@@ -158,14 +240,6 @@ TYPES: Mapping[int, str] = {
 }
 # Anthropic's own status for a server that is overloaded: their clients know it, and try again.
 OVERLOADED = 529
-# The names of fields that the Responses API has other ones for.
-NAMES: Mapping[str, str] = {
-    "input": "messages",
-    "instructions": "system",
-    "max_output_tokens": "max_tokens",
-    "text.format": "output_config.format",
-    "reasoning.effort": "output_config.effort",
-}
 # The codes that Anthropic's own errors have, too.
 ERROR_CODES = frozenset({NO_THREAD})
 # Claude Code compacts a conversation if an error has these words.
@@ -178,25 +252,20 @@ def status_of(error: ApiError) -> int:
 
 def error_to_details(error: ApiError) -> ErrorDetails:
     kind = TYPES.get(error.status) or ("api_error" if error.status >= 500 else "invalid_request_error")
-    message = error.message if error.param is None else in_own_names(error.message, error.param)
+    message = error.message
+    if error.param is not None and "[" in error.param and error.param not in message:
+        # The form has no member for it.
+        message = f"`{error.param}`: {message}"
     if isinstance(error, ContextLengthExceeded):
         message = too_long(error.failure.message if error.failure is not None else message, message)
     return ErrorDetails(kind, message, {"error_code": error.code} if error.code in ERROR_CODES else UNSET)
 
 
-def in_own_names(message: str, param: str) -> str:
-    """What was read as a request of the Responses API is named as the client knows it."""
-    name = next((name for name in NAMES if param == name or param.startswith((f"{name}.", f"{name}["))), None)
-    if name is None:
-        return message
-    # Which message an item came from is not known any more.
-    path = NAMES[name] if name == "input" else NAMES[name] + param.removeprefix(name)
-    return message.replace(f"`{param}`", f"`{path}`")
-
-
-def failed_to_details(error: ResponseError) -> ErrorDetails:
+def failed_to_details(error: ResponseError, facts: MessageFacts) -> ErrorDetails:
     """Of a response that fails after its stream has begun."""
-    message = too_long(error.message, error.message) if error.code == "context_length_exceeded" else error.message
+    message = facts.places.in_own_words(error.message)
+    if error.code == "context_length_exceeded":
+        message = too_long(message, message)
     return ErrorDetails(EVENT_TYPES.get(error.code, "api_error"), message)
 
 

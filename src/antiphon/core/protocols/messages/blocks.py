@@ -4,61 +4,89 @@ What an engine is sent must not change from turn to turn: a block becomes the sa
 which moves on with every turn, is never looked at.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
+from msgspec import Struct
 
+from antiphon.core.protocols.messages.documents import DocumentReader
+from antiphon.core.protocols.messages.places import Place
 from antiphon.core.protocols.messages.server_tools import blocks_to_item
+from antiphon.core.protocols.messages.tools import ListedTool, to_list_item
 from antiphon.core.protocols.responses.read import convert
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.input_items import Item
 from antiphon.wire.messages import (
     Block,
+    BrowserChange,
+    BrowserStateInput,
+    CompactionInput,
     DocumentInput,
     ImageInput,
     InputMessage,
+    ListingInput,
+    RedactedInput,
+    ReferenceInput,
     SearchResultInput,
-    Source,
     TextInput,
     ThinkingInput,
     ToolResultInput,
     ToolUseInput,
+    UploadInput,
 )
+
+S = TypeVar("S", bound=Struct)
 
 # An engine has no member that says that a call failed: its result does.
 FAILED, ERROR = "Error", "error"
-CITATIONS = "citations of documents are not made: the answer has none"
 LEFT_OUT = "blocks of type {kind} were left out: they mean nothing here"
-UPLOAD = "blocks of type container_upload were left out: no code is run for this request"
+NO_EFFECT = "{member} of blocks of type {kind} has no effect here"
+# What the model reads of a file for code.
+UPLOADED = "(A file was put into the folder of the code.)"
+# Members of every block that need no word: what an engine gets does not depend on them. `citations` of a text are those that
+# the answer had.
+OF_EVERY_BLOCK = frozenset({"type", "cache_control", "caller", "toolset_name", "citations"})
 
 
 class ItemReader:
-    """Reads messages one after another. `items` are those of all that were read, `notices` say what was left out."""
+    """Reads messages one after another. `items` are those of all that were read, `places` say where each was, `notices` what
+    was left out."""
 
-    def __init__(self) -> None:
+    def __init__(self, within: "ItemReader | None" = None) -> None:
+        """`within`: what it reads is inside a block that this one reads."""
         self.items: list[Item] = []
-        self._notices: dict[str, None] = {}
+        self.places: list[Place] = []
+        self._notices: dict[str, None] = {} if within is None else within._notices
         # The uses of tools that a server ran, by their ids. Their results are blocks of their own.
         self._uses: dict[str, Block] = {}
-        # The parts of a message that go on with the next block.
+        # The parts of a message that go on with the next block, and the paths of their blocks.
         self.parts: list[Item] = []
+        self.paths: list[str] = []
+        # The ids of files that are for code, and the paths of their blocks.
+        self.uploads: dict[str, str] = {}
+        self.documents: DocumentReader = DocumentReader() if within is None else within.documents
         self._role = "user"
 
     @property
     def notices(self) -> list[str]:
         return list(self._notices)
 
-    def read(self, message: Item, where: str) -> None:
+    def read(self, message: Item, where: str, *, is_shown: bool = True) -> None:
+        """`is_shown`: false for a system message whose time is over. What it says of tools still counts."""
         read = convert(message, InputMessage, where)
         self._role = read.role
+        if read.content is None and (read.role != "system" or read.output_config is None):
+            param = f"{where}.content"
+            raise InvalidRequest(f"Missing required parameter: `{param}`.", param=param, code="missing_required_parameter")
         if isinstance(read.content, str):
-            if read.content:
-                self.parts.append(self.to_part(read.content))
+            self._say([self.to_part(read.content)] if read.content else [], f"{where}.content")
         else:
             readers = READERS[read.role]
-            for at, block in enumerate(read.content):
+            for at, block in enumerate(read.content or ()):
                 self.read_block(block, f"{where}.content[{at}]", readers)
+        if not is_shown:
+            self.parts, self.paths = [], []
         self._end_message()
 
     def finish(self) -> None:
@@ -80,55 +108,69 @@ class ItemReader:
     def _end_message(self) -> None:
         if self.parts:
             self.items.append({"type": "message", "role": self._role, "content": self.parts})
-            self.parts = []
+            self.places.append(Place(self.paths[0].rpartition(".")[0], self.paths))
+            self.parts, self.paths = [], []
 
-    def _add(self, item: Item) -> None:
+    def _say(self, parts: list[Item], where: str) -> None:
+        self.parts += parts
+        self.paths += [where] * len(parts)
+
+    def _add(self, item: Item, where: str, paths: Sequence[str] = ()) -> None:
         self._end_message()
         self.items.append(item)
+        self.places.append(Place(where, paths))
 
     def _notice(self, sentence: str) -> None:
         self._notices[sentence] = None
 
+    def _given(self, block: Block, kind: type[S], where: str) -> S:
+        """The members of a block. One of which nothing is made is named."""
+        given = convert(block, kind, where)
+        for member in block.keys() - OF_EVERY_BLOCK - set(kind.__struct_fields__):
+            if block[member]:
+                self._notice(NO_EFFECT.format(member=member, kind=block["type"]))
+        return given
+
     # ---- blocks ------------------------------------------------------------------------------------------------------
 
     def text(self, block: Block, where: str) -> None:
-        if text := convert(block, TextInput, where).text:
-            self.parts.append(self.to_part(text))
+        if text := self._given(block, TextInput, where).text:
+            self._say([self.to_part(text)], where)
 
     def image(self, block: Block, where: str) -> None:
-        self.parts.append(_image(block, where))
+        given = self._given(block, ImageInput, where)
+        if (given.transformations or {}).get("oversized_image") == "error":
+            self._notice(NO_EFFECT.format(member="transformations.oversized_image", kind="image"))
+        self._say([self.documents.image(given, where)], where)
 
     def document(self, block: Block, where: str) -> None:
-        document = convert(block, DocumentInput, where)
-        if (document.citations or {}).get("enabled"):
-            self._notice(CITATIONS)
-        self.parts += self._document(document, where)
+        self._say(self.documents.document(self._given(block, DocumentInput, where), where, self.inside), where)
 
     def search_result(self, block: Block, where: str) -> None:
-        found = convert(block, SearchResultInput, where)
-        texts = [convert(each, TextInput, f"{where}.content[{at}]").text for at, each in enumerate(found.content)]
-        self.parts.append(self.to_part("\n".join((f"{found.title} ({found.source})", *texts))))
+        self._say([self.documents.search_result(self._given(block, SearchResultInput, where), where)], where)
 
     def thinking(self, block: Block, where: str) -> None:
         """Its signature is our seal of the whole thought, if it was made here. The text is the next best source."""
-        thought = convert(block, ThinkingInput, where)
+        thought = self._given(block, ThinkingInput, where)
         summary = [{"type": "summary_text", "text": thought.thinking}] if thought.thinking else []
         sealed = {"encrypted_content": thought.signature} if thought.signature else {}
         if summary or sealed:
-            self._add({"type": "reasoning", "summary": summary, **sealed})
+            self._add({"type": "reasoning", "summary": summary, **sealed}, where)
 
     def redacted_thinking(self, block: Block, where: str) -> None:
-        self._add({"type": "reasoning", "summary": [], "encrypted_content": str(block.get("data") or "")})
+        sealed = self._given(block, RedactedInput, where).data
+        self._add({"type": "reasoning", "summary": [], "encrypted_content": sealed}, where)
 
     def tool_use(self, block: Block, where: str) -> None:
-        use = convert(block, ToolUseInput, where)
-        arguments = msgspec.json.encode(use.input).decode()
-        self._add({"type": "function_call", "call_id": use.id, "name": use.name, "arguments": arguments})
+        use = self._given(block, ToolUseInput, where)
+        call = {"type": "function_call", "call_id": use.id, "name": use.name}
+        group = {"namespace": use.toolset_name} if use.toolset_name else {}
+        self._add({**call, **group, "arguments": msgspec.json.encode(use.input).decode()}, where)
 
     def tool_result(self, block: Block, where: str) -> None:
-        result = convert(block, ToolResultInput, where)
-        output = self._output(result, where)
-        self._add({"type": "function_call_output", "call_id": result.tool_use_id, "output": output})
+        result = self._given(block, ToolResultInput, where)
+        output, paths = self._output(result, where)
+        self._add({"type": "function_call_output", "call_id": result.tool_use_id, "output": output}, where, paths)
 
     def server_use(self, block: Block, where: str) -> None:
         self._uses[str(block.get("id"))] = block
@@ -139,57 +181,60 @@ class ItemReader:
         if item is None:
             self.foreign(block, where)
         else:
-            self._add(item)
+            self._add(item, where)
+
+    def listing(self, block: Block, where: str) -> None:
+        """The tools of an MCP server, as an earlier answer has listed them. The server is not asked again."""
+        given = self._given(block, ListingInput, where)
+        tools = [convert(each, ListedTool, f"{where}.tools[{at}]") for at, each in enumerate(given.tools)]
+        self._add(to_list_item(given.mcp_server_name, tools), where)
+
+    def compaction(self, block: Block, where: str) -> None:
+        """It takes the place of all that is before it. One without a summary has failed, and changes nothing."""
+        given = convert(block, CompactionInput, where)
+        if given.content:
+            sealed = {"encrypted_content": given.encrypted_content} if given.encrypted_content else {}
+            self._add({"type": "compaction", "summary": given.content, **sealed}, where)
 
     def foreign(self, block: Block, where: str) -> None:
         self._notice(LEFT_OUT.format(kind=block["type"]))
 
     def upload(self, block: Block, where: str) -> None:
-        self._notice(UPLOAD)
+        self.uploads.setdefault(self._given(block, UploadInput, where).file_id, where)
+        self._say([self.to_part(UPLOADED)], where)
 
     def tool_change(self, block: Block, where: str) -> None:
         """It changes what the model is offered, and says nothing."""
 
     def reference(self, block: Block, where: str) -> None:
-        self.parts.append(self.to_part(str(block.get("tool_name", ""))))
+        self._say([self.to_part(self._given(block, ReferenceInput, where).tool_name)], where)
+
+    def browser_state(self, block: Block, where: str) -> None:
+        state = self._given(block, BrowserStateInput, where)
+        self._say([self.to_part(_state_to_text(state))], where)
 
     # ---- what blocks contain -----------------------------------------------------------------------------------------
 
-    def _document(self, document: DocumentInput, where: str) -> list[Item]:
-        source = document.source
-        # What the client says about it comes first. The title of a file that is sent is its name.
-        context = _texts(document.context)
-        about = [*_texts(document.title), *context]
-        match source.type:
-            case "text":
-                return [*about, *_texts(_member(source, "data", where))]
-            case "content":
-                return [*about, *self._inside(source.content or [], f"{where}.source.content")]
-            case "file":
-                return [*about, {"type": "input_file", "file_id": _member(source, "file_id", where)}]
-            case "url":
-                return [*about, {"type": "input_file", "file_url": _member(source, "url", where)}]
-        named = {"filename": document.title} if document.title else {}
-        return [*context, {"type": "input_file", "file_data": _data_url(source, where), **named}]
-
-    def _inside(self, content: str | list[Block], where: str) -> list[Item]:
-        """The parts of a document or of a result."""
+    def inside(self, content: str | list[Block], where: str) -> "ItemReader":
+        """It has the parts of a document or of a result."""
+        reader = ItemReader(self)
         if isinstance(content, str):
-            return _texts(content)
-        reader = ItemReader()
-        for at, block in enumerate(content):
-            reader.read_block(block, f"{where}[{at}]", INSIDE)
-        self._notices |= reader._notices
-        return reader.parts
+            reader._say([reader.to_part(content)] if content else [], where)
+        else:
+            for at, block in enumerate(content):
+                reader.read_block(block, f"{where}[{at}]", INSIDE)
+        return reader
 
-    def _output(self, result: ToolResultInput, where: str) -> str | list[Item]:
-        """A string if it is nothing but text."""
-        parts = self._inside(result.content or "", f"{where}.content")
+    def _output(self, result: ToolResultInput, where: str) -> tuple[str | list[Item], list[str]]:
+        """A string if it is nothing but text. Otherwise its parts, and the paths of these."""
+        reader = self.inside(result.content or "", f"{where}.content")
+        parts, paths = reader.parts, reader.paths
         text = "\n".join(part["text"] for part in parts if part["type"] == "input_text")
         says_so = not result.is_error or ERROR in text.lower()
         if any(part["type"] != "input_text" for part in parts):
-            return parts if says_so else [*_texts(FAILED), *parts]
-        return text if says_so else ": ".join(filter(None, (FAILED, text)))
+            failed = reader.to_part(FAILED)
+            return (parts, paths) if says_so else ([failed, *parts], [where, *paths])
+        return text if says_so else ": ".join(filter(None, (FAILED, text))), []
 
 
 ReadBlock = Callable[[ItemReader, Block, str], None]
@@ -199,7 +244,7 @@ RESULTS = (
     *("web_search_tool_result", "web_fetch_tool_result", "tool_search_tool_result", "mcp_tool_result"),
     *("code_execution_tool_result", "bash_code_execution_tool_result", "text_editor_code_execution_tool_result"),
 )
-FOREIGN = ("compaction", "advisor_tool_result", "fallback")
+FOREIGN = ("advisor_tool_result", "fallback")
 OF_ALL: Mapping[str, ReadBlock] = {"text": ItemReader.text}
 # By the role of the message. Anthropic's servers take each block from one role only.
 READERS: Mapping[str, Mapping[str, ReadBlock]] = {
@@ -210,6 +255,7 @@ READERS: Mapping[str, Mapping[str, ReadBlock]] = {
         "search_result": ItemReader.search_result,
         "tool_result": ItemReader.tool_result,
         "container_upload": ItemReader.upload,
+        "compaction": ItemReader.compaction,
         # Older clients send them so.
         **dict.fromkeys(RESULTS, ItemReader.server_result),
     },
@@ -220,13 +266,15 @@ READERS: Mapping[str, Mapping[str, ReadBlock]] = {
         "tool_use": ItemReader.tool_use,
         "server_tool_use": ItemReader.server_use,
         "mcp_tool_use": ItemReader.server_use,
+        "mcp_tool_listing": ItemReader.listing,
+        "compaction": ItemReader.compaction,
+        "container_upload": ItemReader.upload,
         **dict.fromkeys(RESULTS, ItemReader.server_result),
         **dict.fromkeys(FOREIGN, ItemReader.foreign),
     },
     # Claude Code has these between other messages. They stay in their places: what comes before them is in the engine's cache.
     "system": {**OF_ALL, **dict.fromkeys(("tool_addition", "tool_removal"), ItemReader.tool_change)},
 }
-
 
 # In a document, or in the result of a tool.
 INSIDE: Mapping[str, ReadBlock] = {
@@ -235,31 +283,21 @@ INSIDE: Mapping[str, ReadBlock] = {
     "document": ItemReader.document,
     "search_result": ItemReader.search_result,
     "tool_reference": ItemReader.reference,
+    "browser_state": ItemReader.browser_state,
 }
 
 
-# ---- sources ---------------------------------------------------------------------------------------------------------
+# ---- the state of a browser ------------------------------------------------------------------------------------------
 
 
-def _image(block: Block, where: str) -> Item:
-    source = convert(block, ImageInput, where).source
-    if source.type == "file":
-        return {"type": "input_image", "file_id": _member(source, "file_id", where)}
-    if source.type == "url":
-        return {"type": "input_image", "image_url": _member(source, "url", where)}
-    return {"type": "input_image", "image_url": _data_url(source, where)}
+def _state_to_text(state: BrowserStateInput) -> str:
+    tabs = [f"- {tab.tab_id}{' (active)' if tab.active else ''}: {tab.title} {tab.url}".rstrip() for tab in state.tabs]
+    changes = [_change_to_text(change) for change in state.state_changes or ()]
+    return "\n".join(("Open tabs:", *(tabs or ["- none"]), *changes))
 
 
-def _texts(text: str | None) -> list[Item]:
-    return [{"type": "input_text", "text": text}] if text else []
-
-
-def _data_url(source: Source, where: str) -> str:
-    return f"data:{source.media_type or 'application/octet-stream'};base64,{_member(source, 'data', where)}"
-
-
-def _member(source: Source, name: str, where: str) -> Any:
-    if (value := getattr(source, name)) is None:
-        param = f"{where}.source.{name}"
-        raise InvalidRequest(f"Missing required parameter: `{param}`.", param=param, code="missing_required_parameter")
-    return value
+def _change_to_text(change: BrowserChange) -> str:
+    """Such as: download_completed: d1 https://example.com/a.pdf /tmp/a.pdf, 5 bytes."""
+    size = f"{change.size_bytes} bytes" if change.size_bytes is not None else None
+    about = (change.tab_id, change.download_id, change.url, change.path, change.error, size)
+    return f"{change.type}: {' '.join(each for each in about if each)}"

@@ -7,25 +7,31 @@ from antiphon.core.events.encode import to_frame, to_json
 from antiphon.core.events.lifecycle import Heartbeat
 from antiphon.core.events.plain_deltas import AnyEvent, DeltaTemplate, PlainDelta
 from antiphon.core.protocols.messages.answer import (
+    BlockCutter,
     annotation_to_citation,
+    applied_edits,
+    call_to_block,
     failed_to_details,
+    message_ending,
     message_id,
     message_usage,
     shows_thinking,
-    shows_thoughts,
     signature_of,
-    stop_reason,
-    stop_sequence,
+    summary_of,
 )
+from antiphon.core.protocols.messages.facts import MessageFacts
 from antiphon.core.protocols.messages.inputs import InputText
-from antiphon.core.protocols.messages.server_tools import ServerCall, item_to_call
+from antiphon.core.protocols.messages.server_tools import ServerCall, item_to_call, item_to_listing
 from antiphon.wire import events
-from antiphon.wire.events import DeltaEvent, Event
+from antiphon.wire.events import DOCUMENT_CITATION, DeltaEvent, Event
+from antiphon.wire.hosted_items import McpListTools
 from antiphon.wire.messages import (
     AnswerBlock,
     Block,
     BlockDelta,
     CitationsDelta,
+    CompactionBlock,
+    CompactionDelta,
     ContentBlockDelta,
     ContentBlockStart,
     ContentBlockStop,
@@ -39,12 +45,11 @@ from antiphon.wire.messages import (
     MessageStop,
     Ping,
     SignatureDelta,
-    StopDetails,
     TextBlock,
     ThinkingBlock,
-    ToolUseBlock,
 )
 from antiphon.wire.responses import (
+    Compaction,
     CreateResponse,
     FunctionCall,
     OutputRefusal,
@@ -76,14 +81,16 @@ DELTAS: Mapping[type[Event], tuple[bytes, bytes]] = {
 
 
 class MessagesEncoder:
-    __slots__ = ("_head", "_index", "_input", "_template", "_thinking", "_thoughts")
+    __slots__ = ("_cutter", "_facts", "_head", "_index", "_input", "_template", "_thinking")
 
     end: ClassVar[tuple[bytes, ...]] = ()
 
-    def __init__(self, request: CreateResponse) -> None:
-        self._thinking, self._thoughts = shows_thinking(request), shows_thoughts(request)
+    def __init__(self, request: CreateResponse, facts: MessageFacts) -> None:
+        self._facts = facts
+        self._thinking = shows_thinking(request)
         # The block that is open, or the last one.
         self._index = -1
+        self._cutter = BlockCutter()
         # Of the call that is open.
         self._input: InputText | None = None
         # The template of the last delta, and its encoded beginning; empty: it is not shown.
@@ -99,9 +106,22 @@ class MessagesEncoder:
             head = self._delta_head(event)
         else:
             write = WRITERS.get(type(event))
-            return write(self, event) if write is not None else b""
+            hides = write is None or (self._facts.only_reads and type(event) not in OF_MESSAGE)
+            return b"" if hides or write is None else write(self, event)
+        if self._cutter.is_cited:
+            return self._behind_citation(head, event.delta)
         delta = event.delta if self._input is None else self._input.receive(event.delta)
         return head + to_json(delta) + DELTA_END if head and delta else b""
+
+    def _behind_citation(self, head: bytes, text: str) -> bytes:
+        here, following = self._cutter.split(text)
+        shown = head + to_json(here) + DELTA_END if here else b""
+        if following is None:
+            return shown
+        # The next delta has another index, although it is one of the same part.
+        self._template = None
+        shown += self._stop() + self._start(TextBlock(""))
+        return b"".join((shown, DELTA % (self._index, *TEXT), to_json(following), DELTA_END))
 
     def heartbeat(self) -> bytes:
         return PING
@@ -109,7 +129,11 @@ class MessagesEncoder:
     def _delta_head(self, event: DeltaEvent) -> bytes:
         """b"": it is not shown."""
         form = DELTAS.get(type(event))
-        return b"" if form is None or (form is THINKING and not self._thoughts) else DELTA % (self._index, *form)
+        if form is None or self._facts.only_reads:
+            return b""
+        if form is THINKING and (self._facts.hides_thoughts or not self._thinking):
+            return b""
+        return DELTA % (self._index, *form)
 
     # ---- the message -------------------------------------------------------------------------------------------------
 
@@ -126,14 +150,15 @@ class MessagesEncoder:
             usage.cache_creation_input_tokens,
             usage.cache_read_input_tokens,
             usage.output_tokens,
+            usage.output_tokens_details,
             usage.server_tool_use,
         )
-        stopped = StopDetails(stop_reason(response), stop_sequence(response))
-        return event_to_frame(MessageDelta(stopped, used)) + event_to_frame(MessageStop())
+        ended = MessageDelta(message_ending(response, self._facts), used, applied_edits(self._facts))
+        return event_to_frame(ended) + event_to_frame(MessageStop())
 
     def _failed(self, event: events.ResponseFailed) -> bytes:
         error = event.response.error or ResponseError("server_error", "The response failed.")
-        return event_to_frame(ErrorEvent(failed_to_details(error)))
+        return event_to_frame(ErrorEvent(failed_to_details(error, self._facts)))
 
     def _heartbeat(self, event: Heartbeat) -> bytes:
         return PING
@@ -154,9 +179,9 @@ class MessagesEncoder:
         match event.item:
             case ReasoningItem() if self._thinking:
                 return self._start(ThinkingBlock("", ""))
-            case FunctionCall(call_id=id, name=name):
+            case FunctionCall() as call:
                 self._input = InputText()
-                return self._start(ToolUseBlock(id, name, {}))
+                return self._start(call_to_block(call, self._facts, {}))
         return b""
 
     def _item_done(self, event: events.OutputItemDone) -> bytes:
@@ -166,6 +191,11 @@ class MessagesEncoder:
             case FunctionCall(arguments=arguments) if self._input is not None:
                 end, self._input = self._input.close(arguments), None
                 return (self._delta(InputJsonDelta(end)) if end else b"") + self._stop()
+            case Compaction(encrypted_content=sealed) as item:
+                delta = CompactionDelta(summary_of(item), sealed)
+                return self._start(CompactionBlock()) + self._delta(delta) + self._stop()
+            case McpListTools() as item:
+                return self._start(item_to_listing(item)) + self._stop() if self._facts.shows_listings else b""
         call = item_to_call(event.item)
         return b"" if call is None else self._server_call(call)
 
@@ -179,13 +209,17 @@ class MessagesEncoder:
         return self._start(TextBlock("")) if isinstance(event.part, OutputText | OutputRefusal) else b""
 
     def _part_done(self, event: events.ContentPartDone) -> bytes:
+        self._cutter.is_cited = False
         return self._stop() if isinstance(event.part, OutputText | OutputRefusal) else b""
 
     def _annotated(self, event: events.OutputTextAnnotationAdded) -> bytes:
         citation = annotation_to_citation(event.annotation)
+        self._cutter.is_cited |= event.annotation.get("type") == DOCUMENT_CITATION
         return b"" if citation is None else self._delta(CitationsDelta(citation))
 
 
+# What frames a message, whatever is in it.
+OF_MESSAGE = (events.ResponseCreated, events.ResponseCompleted, events.ResponseIncomplete, events.ResponseFailed, Heartbeat)
 # What is written for each event. What is not listed has no form in this protocol: a block says it all.
 WRITERS: Mapping[type[Event], Callable[..., bytes]] = {
     events.ResponseCreated: MessagesEncoder._created,

@@ -10,6 +10,7 @@ from antiphon.core.events.encode import Encoder
 from antiphon.core.protocols.client_protocol import JSON, ClientProtocol, ErrorAnswer, ReadRequest
 from antiphon.core.protocols.messages.answer import error_to_details, response_to_message, status_of
 from antiphon.core.protocols.messages.encoder import MessagesEncoder
+from antiphon.core.protocols.messages.facts import MessageFacts
 from antiphon.core.protocols.messages.read import body_to_request
 from antiphon.core.protocols.responses.fields import RequestLimits
 from antiphon.errors import ApiError
@@ -29,11 +30,14 @@ class MessagesProtocol(ClientProtocol):
     def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits, owner: str = "") -> ReadRequest:
         return body_to_request(body, headers, limits)
 
-    def encoder(self, request: CreateResponse) -> Encoder:
-        return MessagesEncoder(request)
+    def encoder(self, request: CreateResponse, facts: MessageFacts) -> Encoder:
+        return MessagesEncoder(request, facts)
 
-    def whole(self, response: Response, request: CreateResponse) -> bytes:
-        return msgspec.json.encode(response_to_message(response, request))
+    def whole(self, response: Response, request: CreateResponse, facts: MessageFacts) -> bytes:
+        return msgspec.json.encode(response_to_message(response, request, facts))
+
+    def in_own_words(self, text: str, facts: MessageFacts) -> str:
+        return facts.places.in_own_words(text)
 
     def error(self, error: ApiError, request_id: str = "") -> ErrorAnswer:
         body = msgspec.json.encode(ErrorEvent(error_to_details(error), request_id or UNSET))

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from antiphon.partial_json import object_arguments
-from antiphon.wire.hosted_items import CodeInterpreterCall, McpCall, ToolSearchOutput, WebSearchCall
+from antiphon.wire.hosted_items import CodeInterpreterCall, McpCall, McpListTools, ToolSearchOutput, WebSearchCall
 from antiphon.wire.input_items import Item
 from antiphon.wire.messages import Block
 from antiphon.wire.responses import OutputItem, ToolSearchCall
@@ -32,7 +32,8 @@ class ServerCall(NamedTuple):
 def item_to_call(item: OutputItem) -> ServerCall | None:
     """None: the item is none of a tool that a server runs, or its client sees nothing of it."""
     show = SHOWN.get(type(item))
-    return None if show is None else show(item)
+    # A call that was cut off has no result, and the next turn makes it anew.
+    return None if show is None or getattr(item, "status", None) == "incomplete" else show(item)
 
 
 def _call(item_id: str, name: str, input: dict[str, Any], content: Any, kind: str | None = None) -> ServerCall:
@@ -71,8 +72,13 @@ def _web_fetch(item: WebSearchCall, action: Mapping[str, Any], results: list[dic
 
 def _code(item: CodeInterpreterCall) -> ServerCall:
     logs = [each["logs"] for each in item.outputs or () if each["type"] == "logs"]
-    failed = item.status != "completed"
-    result = {"stdout": "\n".join(logs), "stderr": "", "return_code": int(failed), "content": []}
+    written = [each["file_id"] for each in item.outputs or () if each["type"] == "file"]
+    result = {
+        "stdout": "\n".join(logs),
+        "stderr": "",
+        "return_code": int(item.status != "completed"),
+        "content": [{"type": "code_execution_output", "file_id": id} for id in written],
+    }
     return _call(item.id, CODE, {"code": item.code or ""}, {"type": "code_execution_result", **result})
 
 
@@ -95,6 +101,19 @@ def _tool_search(item: ToolSearchOutput) -> ServerCall:
     names = [{"type": "tool_reference", "tool_name": name} for name in _names(item.tools)]
     content = {"type": "tool_search_tool_search_result", "tool_references": names}
     return _call(item.id, FIND_TOOLS, {}, content, "tool_search")
+
+
+def item_to_listing(item: McpListTools) -> Block:
+    """The tools of a server, for clients that send them back: it is not asked again."""
+    tools = [
+        {
+            "name": tool.name,
+            "description": None if tool.description is UNSET else tool.description,
+            "input_schema": tool.input_schema,
+        }
+        for tool in item.tools
+    ]
+    return {"type": "mcp_tool_listing", "mcp_server_name": item.server_label, "tools": tools}
 
 
 def _names(tools: list[dict[str, Any]]) -> list[str]:

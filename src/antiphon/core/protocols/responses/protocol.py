@@ -24,10 +24,10 @@ class ResponsesProtocol(ClientProtocol):
     def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits, owner: str = "") -> ReadRequest:
         return ReadRequest(*body_to_request(body, limits))
 
-    def encoder(self, request: CreateResponse | None = None) -> Encoder:
+    def encoder(self, request: CreateResponse | None = None, facts: None = None) -> Encoder:
         return SseEncoder()
 
-    def whole(self, response: Response, request: CreateResponse | None = None) -> bytes | JsonPieces:
+    def whole(self, response: Response, request: CreateResponse | None = None, facts: None = None) -> bytes | JsonPieces:
         return long_json(response) or msgspec.json.encode(response)
 
     def error(self, error: ApiError, request_id: str = "") -> ErrorAnswer:
@@ -43,7 +43,7 @@ class ResponsesWebSocket(ResponsesProtocol):
     def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits, owner: str = "") -> ReadRequest:
         return ReadRequest(*message_to_request(body, limits))
 
-    def encoder(self, request: CreateResponse | None = None) -> Encoder:
+    def encoder(self, request: CreateResponse | None = None, facts: None = None) -> Encoder:
         return MessageEncoder()
 
     def error_message(self, error: ApiError, headers: Mapping[str, str]) -> bytes:

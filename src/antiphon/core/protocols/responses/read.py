@@ -125,13 +125,15 @@ def _names(kind: type[Struct]) -> frozenset[str]:
     return frozenset(kind.__struct_fields__) - INTERNAL
 
 
-def _unknown(value: dict[str, Any], kind: type[Struct], path: str = "") -> Iterator[str]:
+def _unknown(
+    value: dict[str, Any], kind: type[Struct], objects: Mapping[str, type[Struct]] = OBJECTS, path: str = ""
+) -> Iterator[str]:
     names = _names(kind)
     for name, member in value.items():
         if name not in names:
             yield path + name
-        elif isinstance(member, dict) and (inner := OBJECTS.get(path + name)) is not None:
-            yield from _unknown(member, inner, f"{path}{name}.")
+        elif isinstance(member, dict) and (inner := objects.get(path + name)) is not None:
+            yield from _unknown(member, inner, objects, f"{path}{name}.")
 
 
 def unknown_notices(names: Sequence[str]) -> list[str]:
@@ -153,10 +155,12 @@ def message_to_request(message: bytes, limits: RequestLimits = DEFAULT_LIMITS) -
     return request, [*left_out, *(name for name in unknown if name != "type")]
 
 
-def read_struct(body: bytes, kind: type[S], limits: RequestLimits = DEFAULT_LIMITS) -> tuple[S, list[str]]:
-    """The body, and the names of the fields that are not part of the API."""
+def read_struct(
+    body: bytes, kind: type[S], limits: RequestLimits = DEFAULT_LIMITS, objects: Mapping[str, type[Struct]] = OBJECTS
+) -> tuple[S, list[str]]:
+    """The body, and the names of the fields that are not part of the API. `objects`: the fields whose members are checked."""
     value = _object(body, limits)
-    return convert(value, kind, ""), sorted(_unknown(value, kind))
+    return convert(value, kind, ""), sorted(_unknown(value, kind, objects))
 
 
 def body_to_struct(body: bytes, kind: type[T], limits: RequestLimits = DEFAULT_LIMITS) -> T:
