@@ -16,7 +16,7 @@ ARGS ?=
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test test-models test-clients test-browser screenshot check lint types bench bench-parts bench-models fuzz soak soak-mixed soak-gateways shape shape-costs golden transcripts release audit clean
+.PHONY: help setup serve test test-models test-clients test-browser screenshot check lint types bench bench-parts bench-models fuzz soak soak-mixed soak-gateways shape shape-costs golden transcripts sessions release audit clean
 
 # From the comments beside the targets.
 help: ## show this list
@@ -119,6 +119,9 @@ golden: $(VENV)/installed-dev ## write the expected events of the recorded strea
 
 transcripts: $(VENV)/installed-dev ## record sessions with a small model anew; read the diff (ARGS=--rewrite needs no model)
 	PYTHONPATH=tests $(BIN)/python -m transcripts.record $(ARGS)
+
+sessions: $(VENV)/installed-dev ## record a session of Claude Code anew, which is installed for it (Node 22+, npm); read the diff
+	PYTHONPATH=tests $(BIN)/python -m sessions.record
 
 $(RELEASE)/installed: constraints.txt
 	$(PYTHON) -m venv $(RELEASE)

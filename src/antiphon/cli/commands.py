@@ -1,13 +1,14 @@
 """The commands and their flags."""
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
 import typer
+from typer.core import TyperOption
 
 from antiphon import __version__
 from antiphon.cli import options
@@ -18,6 +19,7 @@ from antiphon.cli.options import Command, Group
 from antiphon.settings.errors import SettingsError
 
 if TYPE_CHECKING:
+    from antiphon.cli.clients.program import Choice
     from antiphon.core.recording.rerun import Rerun
     from antiphon.settings.settings import Settings
 
@@ -152,9 +154,17 @@ def serve(
 
 
 class ClientCommand(Command):
-    """Arguments for the program are not parsed here: it has flags of the same names, and -mphi4 is not -m -p -h -i -4."""
+    """Runs another program. Arguments for it are not parsed here: it has flags of the same names, and -mphi4 is not
+    -m -p -h -i -4."""
 
     own_flags: OwnFlags
+    # How the help speaks of the program.
+    words: Mapping[str, str]
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for option in cast(list[TyperOption], self.params):
+            option.help = (option.help or "").format_map(self.words)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ours, theirs = split_arguments(args, self.own_flags)
@@ -162,86 +172,59 @@ class ClientCommand(Command):
         ctx.args = theirs
         return theirs
 
+    def run(self, settings: "Settings", choice: "Choice") -> int:
+        """The program's exit code."""
+        raise NotImplementedError
+
 
 class CodexCommand(ClientCommand):
     own_flags = CODEX_FLAGS
+    words = {"name": "Codex", "features": "features", "printed": "the configuration, to paste into your own"}
 
+    def run(self, settings: "Settings", choice: "Choice") -> int:
+        from antiphon.cli.codex.command import run_codex
 
-@app.command(cls=CodexCommand)
-def codex(
-    context: typer.Context,
-    show: Annotated[bool, typer.Option("--print", help="Only print the configuration, to paste into your own.")] = False,
-    full: Annotated[
-        bool, typer.Option("--full", help="Keep all features of Codex on, also for a small model or a small context window.")
-    ] = False,
-    anyway: Annotated[
-        bool, typer.Option("--anyway", help="Start Codex even if the context window of the model is too small for it.")
-    ] = False,
-    url: Annotated[
-        str | None,
-        typer.Option(
-            help="URL of the gateway, in front of what is for Codex. Default: the one at the port of the settings, else the "
-            "newest that runs on this machine, else a new one."
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="TOML file with Antiphon's settings. Default: antiphon.toml, if there is one.")
-    ] = None,
-) -> None:
-    """Run Codex on the gateway, which is started if it does not run. All other arguments, and --config KEY=VALUE, are passed to
-    Codex; so is everything after --."""
-    from antiphon.cli.clients.program import CannotStart, Choice
-    from antiphon.cli.codex.command import print_configuration, run_codex
-
-    choice = Choice(arguments=context.args, full=full, anyway=anyway, url=url, file=config)
-    chosen = _load({}, config)
-    try:
-        if show:
-            print_configuration(chosen, choice)
-            return
-        raise typer.Exit(run_codex(chosen, choice))
-    except (SettingsError, CannotStart) as reason:
-        _fail(str(reason))
+        return run_codex(settings, choice)
 
 
 class ClaudeCommand(ClientCommand):
     own_flags = CLAUDE_FLAGS
+    words = {"name": "Claude Code", "features": "tools", "printed": "the environment and the command, for a shell"}
+
+    def run(self, settings: "Settings", choice: "Choice") -> int:
+        from antiphon.cli.claude.command import run_claude
+
+        return run_claude(settings, choice)
 
 
-@app.command(cls=ClaudeCommand)
-def claude(
+CODEX_HELP = (
+    "Run Codex on the gateway, which is started if it does not run. All other arguments, and --config KEY=VALUE, are passed to "
+    "Codex; so is everything after --."
+)
+CLAUDE_HELP = (
+    "Run Claude Code on the gateway, which is started if it does not run. All other arguments are passed to Claude Code; so is "
+    "everything after --."
+)
+
+
+# The help lists the lowest first.
+@app.command("claude", cls=ClaudeCommand, help=CLAUDE_HELP)
+@app.command("codex", cls=CodexCommand, help=CODEX_HELP)
+def _client(
     context: typer.Context,
-    show: Annotated[bool, typer.Option("--print", help="Only print the environment and the command, for a shell.")] = False,
-    full: Annotated[
-        bool,
-        typer.Option("--full", help="Keep all tools of Claude Code on, also for a small model or a small context window."),
-    ] = False,
-    anyway: Annotated[
-        bool, typer.Option("--anyway", help="Start Claude Code even if the context window of the model is too small for it.")
-    ] = False,
-    url: Annotated[
-        str | None,
-        typer.Option(
-            help="URL of the gateway, in front of what is for Claude Code. Default: the one at the port of the settings, else "
-            "the newest that runs on this machine, else a new one."
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="TOML file with Antiphon's settings. Default: antiphon.toml, if there is one.")
-    ] = None,
+    only_prints: options.OnlyPrint = False,
+    full: options.Full = False,
+    anyway: options.Anyway = False,
+    url: options.ClientUrl = None,
+    config: options.ClientConfig = None,
 ) -> None:
-    """Run Claude Code on the gateway, which is started if it does not run. All other arguments are passed to Claude Code; so is
-    everything after --."""
-    from antiphon.cli.claude.command import print_command, run_claude
     from antiphon.cli.clients.program import CannotStart, Choice
 
-    choice = Choice(arguments=context.args, full=full, anyway=anyway, url=url, file=config)
+    command = cast(ClientCommand, context.command)
+    choice = Choice(arguments=context.args, only_prints=only_prints, full=full, anyway=anyway, url=url, file=config)
     chosen = _load({}, config)
     try:
-        if show:
-            print_command(chosen, choice)
-            return
-        raise typer.Exit(run_claude(chosen, choice))
+        raise typer.Exit(command.run(chosen, choice))
     except (SettingsError, CannotStart) as reason:
         _fail(str(reason))
 

@@ -53,6 +53,8 @@ class Plan(Struct, frozen=True):
 
 def run_claude(settings: Settings, choice: Choice) -> int:
     """Returns Claude Code's exit code."""
+    if choice.only_prints:
+        return _print_command(settings, choice)
     binary, home = CLAUDE.find(), _home(settings)
     make_folder(home)
 
@@ -105,7 +107,7 @@ def _unset(variables: Environment) -> Environment:
 # ---- --print ---------------------------------------------------------------------------------------------------------
 
 
-def print_command(settings: Settings, choice: Choice) -> None:
+def _print_command(settings: Settings, choice: Choice) -> int:
     """As lines for a shell. Nothing is started, neither a gateway nor Claude Code."""
     url, key = running_gateway(CLAUDE, settings, choice.url), client_key(CLAUDE, settings)
     home = _home(settings)
@@ -115,6 +117,7 @@ def print_command(settings: Settings, choice: Choice) -> None:
         plan = _plan(home, choice, Served(url, key), anyway=True)
     make_folder(home)
     typer.echo((NOTHING_RUNS if url is None else "") + _lines(plan, choice.arguments, has_key=key is not None), nl=False)
+    return 0
 
 
 def _without_gateway(settings: Settings, choice: Choice, key: str | None) -> Environment:

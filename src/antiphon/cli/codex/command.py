@@ -109,6 +109,8 @@ class Plan(Struct, frozen=True):
 
 def run_codex(settings: Settings, choice: Choice) -> int:
     """Returns Codex's exit code."""
+    if choice.only_prints:
+        return _print_configuration(settings, choice)
     binary, home = CODEX.find(), _home(settings)
 
     def alone() -> int:
@@ -139,16 +141,17 @@ def _run(binary: str, home: Path, settings: Settings, choice: Choice, served: Se
     return code
 
 
-def print_configuration(settings: Settings, choice: Choice) -> None:
+def _print_configuration(settings: Settings, choice: Choice) -> int:
     """For the user's own configuration of Codex. Nothing is started, neither a gateway nor Codex."""
     if left := without_model(choice.arguments):
         raise CannotStart(ONLY_PRINTS.format(arguments=shlex.join(left)))
     url, key = running_gateway(CODEX, settings, choice.url), client_key(CODEX, settings)
     if url is None:
         typer.echo(NOTHING_RUNS + _without_gateway(settings, choice, has_key=key is not None), nl=False)
-        return
+        return 0
     plan = _plan(Served(url, key), choice, _home(settings), {})
     typer.echo(to_toml({**plan.provider, **plan.base}, plan.lean, plan.reason), nl=False)
+    return 0
 
 
 def _without_gateway(settings: Settings, choice: Choice, *, has_key: bool) -> str:
