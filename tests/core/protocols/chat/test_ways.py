@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.chat import CALL, USER, WEATHER
 
-from antiphon.core.protocols.chat.ways import HELPED, HISTORY, PASSED, choose_way
+from antiphon.core.protocols.chat.ways import HELPED, HISTORY, PASSED, SEARCH, Rules, choose_way
 
 ASSISTANT = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "Sunny"}
@@ -35,7 +35,6 @@ ROWS: dict[str, Any] = {
     "audio": {"voice": "alloy", "format": "wav"},
     "logit_bias": {"50256": -100},
     "prediction": {"type": "content", "content": "x"},
-    "web_search_options": {},
     "functions": [{"name": "f"}],
     "function_call": "auto",
     "messages": [PASSED_MESSAGES["the model is to go on with its own words"]],
@@ -122,17 +121,26 @@ def test_all_others_are_passed_on_without_a_word(row: str) -> None:
     assert (way.passes, way.notice) == (True, None)
 
 
-def test_a_model_may_be_passed_on_whatever_it_is_asked() -> None:
+@pytest.mark.parametrize("rules", [Rules(passed_models={"m"}), Rules(passed_keys={"ada"})], ids=["of a model", "of a key"])
+def test_requests_may_be_passed_on_whatever_they_ask(rules: Rules) -> None:
     body = {"model": "m", "messages": [USER], "tools": [WEATHER]}
-    assert choose_way(body, {"m"}).passes
-    assert choose_way(body, {"m"}).notice is None
-    assert not choose_way(body, {"other"}).passes
+    way = choose_way(body, rules, "ada")
+    assert (way.passes, way.notice) == (True, None)
+    assert not choose_way({**body, "model": "other"}, rules, "bob").passes
+
+
+def test_a_search_is_done_here_if_it_can_be() -> None:
+    asked = {"model": "m", "messages": [USER], SEARCH: {}}
+    searched = choose_way(asked, Rules(searches=True))
+    assert (searched.passes, searched.helped) == (False, (SEARCH,))
+    assert choose_way(asked) == choose_way({"model": "m", "messages": [USER]})
+    assert choose_way({**asked, "tools": [WEATHER]}).passed == (SEARCH,)
 
 
 @pytest.mark.parametrize(
     "body", [None, 5, "tools", [], {}, {"model": []}, {"messages": 5}, {"messages": [5, {"role": []}, {"content": [5]}]}]
 )
 def test_whatever_a_body_is_there_is_a_way(body: Any) -> None:
-    assert choose_way(body, {"m"}).passes
+    assert choose_way(body, Rules(passed_models={"m"})).passes
     if isinstance(body, dict):
         assert not choose_way({**body, "tools": [5, {"type": []}, {}]}).passes
