@@ -1,4 +1,4 @@
-"""Chat completions for the tests: requests that are read and run without a gateway, and chunks joined to what they say."""
+"""Chat requests for the tests, which are read and run without a gateway."""
 
 import itertools
 from collections.abc import Iterable
@@ -45,45 +45,3 @@ def run(pieces: Iterable[bytes], dialect: Dialect = PLAIN, **fields: Any) -> tup
     again = CHAT.encoder(request)
     assert b"".join((*(again.encode(expand(event)) for event in events), *again.end)) == stream
     return stream, msgspec.json.decode(CHAT.whole(exchange.response, request))
-
-
-def chunks_of(stream: bytes) -> list[dict[str, Any]]:
-    """Of a stream that ends as it should."""
-    *frames, last, rest = stream.split(b"\n\n")
-    assert (last, rest) == (b"data: [DONE]", b"")
-    shown = [frame for frame in frames if not frame.startswith(b":")]
-    assert all(frame.startswith(b"data: ") for frame in shown)
-    return [msgspec.json.decode(frame.removeprefix(b"data: ")) for frame in shown]
-
-
-def deltas_of(chunks: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [chunk["choices"][0]["delta"] for chunk in chunks if chunk.get("choices")]
-
-
-def joined(chunks: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """What a client makes of the deltas: the message, with what has not come left out."""
-    message: dict[str, Any] = {}
-    for delta in deltas_of(chunks):
-        for name, value in delta.items():
-            if name == "tool_calls":
-                _join_calls(message.setdefault("tool_calls", []), value)
-            elif isinstance(value, list):
-                message.setdefault(name, []).extend(value)
-            elif value is not None:
-                message[name] = message.get(name, "") + value
-    return message
-
-
-def _join_calls(calls: list[dict[str, Any]], pieces: list[dict[str, Any]]) -> None:
-    for piece in pieces:
-        if piece["index"] == len(calls):
-            calls.append(msgspec.json.decode(msgspec.json.encode({k: v for k, v in piece.items() if k != "index"})))
-            continue
-        call = calls[piece["index"]]
-        kind, member = ("custom", "input") if "custom" in piece else ("function", "arguments")
-        call[kind][member] = call[kind].get(member, "") + piece[kind][member]
-
-
-def finish_of(chunks: Iterable[dict[str, Any]]) -> list[str]:
-    found = [chunk["choices"][0]["finish_reason"] for chunk in chunks if chunk.get("choices")]
-    return [reason for reason in found if reason is not None]

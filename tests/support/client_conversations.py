@@ -17,6 +17,9 @@ THINKS = chunk({"reasoning": THOUGHT})
 THOUGHT_SENT_BACK = f"<think>\n{THOUGHT}\n</think>\n\n"
 
 
+CITIES = ("Paris", "Rome")
+
+
 def two_calls(name: str = "weather") -> bytes:
     first, second = call(name, '{"city": "Paris"}'), call(name, '{"city": "Rome"}', id="call_2", index=1)
     return answer(THINKS, first, second, finish="tool_calls")
@@ -32,7 +35,18 @@ def two_commands() -> bytes:
     return answer(THINKS, first, second, finish="tool_calls")
 
 
+def written_calls(name: str = "weather") -> bytes:
+    """The same as a weak engine answers: all is text, split anywhere, and `finish_reason` is that of a text."""
+    written = [f'<tool_call>\n{{"name": "{name}", "arguments": {{"city": "{city}"}}}}\n</tool_call>' for city in CITIES]
+    said = "\n".join(["<think>", THOUGHT, "</think>", "", *written])
+    return text(*(said[at : at + 10] for at in range(0, len(said), 10)))
+
+
 TWO_CALLS = two_calls()
+# As an engine answers that ignores the choice of a tool, or a schema.
+NO_CALL = text("It is ", "sunny.")
+NO_OBJECT = text("Ada is 36 years old.")
+WRAPPED_PERSON = text("Here you are:\n```json\n", '{"name": "Ada",', ' "age": 36}', "\n```\nIs that what you wanted?")
 PERSON = text('{"name": "Ada",', ' "age": 36}')
 CUT_OFF = text("Hel", "lo", finish="length")
 BROKEN = chunk({"content": "Hel"}) + b'data: {"error": {"message": "out of memory", "code": 500}}\n\n'
@@ -78,6 +92,17 @@ def weather_call(city: str, *, id: str, name: str) -> Body:
 
 def result(content: str, *, id: str) -> Body:
     return {"role": "tool", "content": content, "tool_call_id": id}
+
+
+def renumbered(given: list[Body]) -> list[Body]:
+    """Messages whose calls have the ids call_1, call_2, …: an engine that writes them as text gives them none."""
+    made = [each for message in given for each in message.get("tool_calls", [])]
+    ids = {each["id"]: f"call_{at}" for at, each in enumerate(made, 1)}
+    for each in made:
+        each["id"] = ids[each["id"]]
+    return [
+        message | {"tool_call_id": ids[message["tool_call_id"]]} if "tool_call_id" in message else message for message in given
+    ]
 
 
 RESULTS = [result("sunny in Paris", id="call_1"), result("sunny in Rome", id="call_2")]

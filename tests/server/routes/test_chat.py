@@ -11,7 +11,8 @@ import msgspec
 import openai
 import pydantic
 import pytest
-from support.chat import CALL, CITY, USER, WEATHER, chunks_of, deltas_of, finish_of, joined
+from support.chat import CALL, CITY, USER, WEATHER
+from support.completions import chunks_of, deltas_of, finish_of, joined
 from support.engine import OWN_FIELDS, MockEngine, Refusal, Writer, answer, call, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway, standing_before, started
 
