@@ -17,9 +17,6 @@ THINKS = chunk({"reasoning": THOUGHT})
 THOUGHT_SENT_BACK = f"<think>\n{THOUGHT}\n</think>\n\n"
 
 
-CITIES = ("Paris", "Rome")
-
-
 def two_calls(name: str = "weather") -> bytes:
     first, second = call(name, '{"city": "Paris"}'), call(name, '{"city": "Rome"}', id="call_2", index=1)
     return answer(THINKS, first, second, finish="tool_calls")
@@ -35,11 +32,16 @@ def two_commands() -> bytes:
     return answer(THINKS, first, second, finish="tool_calls")
 
 
-def written_calls(name: str = "weather") -> bytes:
-    """The same as a weak engine answers: all is text, split anywhere, and `finish_reason` is that of a text."""
-    written = [f'<tool_call>\n{{"name": "{name}", "arguments": {{"city": "{city}"}}}}\n</tool_call>' for city in CITIES]
-    said = "\n".join(["<think>", THOUGHT, "</think>", "", *written])
+def written(*calls: tuple[str, Body]) -> bytes:
+    """A thought and calls as a weak engine answers: all is text, split anywhere, and `finish_reason` is that of a text."""
+    made = [f"<tool_call>\n{arguments(name=name, arguments=given)}\n</tool_call>" for name, given in calls]
+    said = "\n".join(["<think>", THOUGHT, "</think>", "", *made])
     return text(*(said[at : at + 10] for at in range(0, len(said), 10)))
+
+
+def written_calls(name: str = "weather") -> bytes:
+    """The two calls in text."""
+    return written(*((name, {"city": city}) for city in ("Paris", "Rome")))
 
 
 TWO_CALLS = two_calls()
