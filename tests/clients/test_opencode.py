@@ -17,7 +17,7 @@ from support.client_conversations import (
     user,
     written,
 )
-from support.clients import node_packages, run
+from support.clients import contents, node_packages, run
 from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest
 
@@ -98,7 +98,7 @@ async def test_files_are_written_by_calls_in_text_over_chat_completions(
     engine.will(written(*calls), text("Both are ", "there."))
 
     parts = await opencode("--title", "Files", "Create the files", api=CHAT)
-    assert {path: Path(path).read_text() for path in files} == files
+    assert contents(files) == files
     assert [thought.strip() for thought in shown(parts, "reasoning")] == [THOUGHT]
     assert shown(parts, "text") == ["Both are there."]
     asked, called, *results = renumbered(messages(engine.last))[1:]

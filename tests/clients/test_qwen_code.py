@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.client_conversations import THOUGHT, THOUGHT_SENT_BACK, messages, renumbered, written
-from support.clients import node_packages, run
+from support.clients import contents, node_packages, run
 from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest
 
@@ -42,7 +42,7 @@ async def test_files_are_written_by_calls_in_text_and_the_session_is_continued(
     engine.will(written(*calls), text("Both are ", "there."), text("Yes."))
 
     blocks = await qwen("Create the files")
-    assert {path: Path(path).read_text() for path in files} == files
+    assert contents(files) == files
     assert [block["type"] for block in blocks] == ["thinking", "tool_use", "tool_use", "tool_result", "tool_result", "text"]
     assert (blocks[0]["thinking"].strip(), blocks[-1]["text"]) == (THOUGHT, "Both are there.")
     asked, called, *results = renumbered(messages(engine.last))[1:]

@@ -30,10 +30,10 @@ from antiphon.app.options import (
 from antiphon.app.retrieval import EmbeddingModels, Retrieval
 from antiphon.core.events.lifecycle import PADDED_TO, REASONING_EVENTS
 from antiphon.core.exchange.environment import Environment
-from antiphon.core.hosted.web_search import KIND as WEB_SEARCH
 from antiphon.core.knowledge.knowledge import Model
 from antiphon.core.knowledge.model_names import ModelNames
 from antiphon.core.protocols.chat.protocol import CHAT, ChatProtocol
+from antiphon.core.protocols.chat.read import WEB_SEARCH
 from antiphon.core.protocols.chat.ways import Rules
 from antiphon.core.protocols.client_protocol import ClientProtocol
 from antiphon.core.protocols.table import PROTOCOLS

@@ -127,7 +127,7 @@ def _with_thoughts_renamed(messages: Messages, dialect: Dialect) -> Messages:
 
 def _with_thoughts_in_tags(messages: Messages, dialect: Dialect) -> Messages:
     return [
-        structs.replace(each, content=_in_tags(thought) + each.content, reasoning_content=UNSET)
+        structs.replace(each, content=f"{_in_tags(thought)}{each.content}", reasoning_content=UNSET)
         if (thought := each.reasoning_content)
         else each
         for each in messages
