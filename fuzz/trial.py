@@ -9,7 +9,7 @@ from zlib import crc32
 
 import aiohttp
 import msgspec
-from support import chat, messages
+from support import completions, messages
 from support.engine import OWN_FIELDS, Answer, Body, MockEngine, answer, call, text
 from support.streams import TERMINAL, check_response, check_stream, parse
 
@@ -173,10 +173,10 @@ def check_message(got: aiohttp.ClientResponse, body: bytes, case: Case) -> str:
 
 def check_chat_stream(body: bytes) -> str:
     """The stream of a chat completion; one that fails ends with an error in place of the reason why it has ended."""
-    chunks = chat.chunks_of(body)
-    failed = chat.check_chunks(chunks)
+    chunks = completions.chunks_of(body)
+    failed = completions.check_chunks(chunks)
     if failed is None:
-        return chat.finish_of(chunks)[0]
+        return completions.finish_of(chunks)[0]
     if "bug" in failed["message"] or failed.keys() != {"message", "type", "param", "code"}:
         raise Wrong(f"an error of our own: {failed}")
     return "failed"

@@ -9,7 +9,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from support import chat, messages
+from support import chat, completions, messages
 from support.background import held_back
 from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine, Refusal
@@ -124,7 +124,7 @@ STREAMED: dict[str, tuple[dict[str, Any], bytes, Callable[[bytes], str]]] = {
     "chat/completions": (
         {"messages": [chat.USER], "tools": [chat.WEATHER]},
         b'{"content":',
-        lambda raw: chat.joined(chat.chunks_of(raw))["content"],
+        lambda raw: completions.joined(completions.chunks_of(raw))["content"],
     ),
 }
 

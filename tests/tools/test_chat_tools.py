@@ -4,7 +4,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from support.chat import USER, chunks_of, joined
+from support.chat import USER
+from support.completions import chunks_of, joined
 from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.mcp_tools import added_server

@@ -11,7 +11,8 @@ import msgspec
 import openai
 import pydantic
 import pytest
-from support.chat import CALL, CITY, USER, WEATHER, chunks_of, deltas_of, finish_of, joined
+from support.chat import CALL, CITY, USER, WEATHER
+from support.completions import chunks_of, deltas_of, finish_of, joined
 from support.engine import OWN_FIELDS, MockEngine, Refusal, Writer, answer, call, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway, standing_before, started
 
@@ -21,6 +22,7 @@ from antiphon.core.protocols.chat.protocol import ChatProtocol
 from antiphon.engines.embedded.process import EngineProcess, ModelOptions
 from antiphon.server.paths import ProtocolPaths
 from antiphon.settings.settings import Settings
+from bench.processes import free_port
 
 pytestmark = [pytest.mark.usefixtures("both_transports"), pytest.mark.timeout(60)]
 
@@ -352,6 +354,7 @@ async def test_the_settings_pass_all_on(engine: MockEngine, settings: dict[str, 
     ):
         assert await answered.read() == text(WRITTEN)
         assert "antiphon-notice" not in answered.headers
+        assert answered.headers["antiphon-way"] == "pass"
     assert engine.last == body
 
 
@@ -380,6 +383,45 @@ async def test_each_way_counts_as_one_request(engine: MockEngine, settings: dict
     ):
         await answered.read()
         assert answered.headers["x-ratelimit-remaining-requests"] == "4"
+
+
+# ---- the way ---------------------------------------------------------------------------------------------------------
+
+PREFILLED = [USER, {"role": "assistant", "content": "It is"}]
+# A request → the way it goes, and the status of the answer.
+WAYS: dict[str, tuple[Any, str, int]] = {
+    "plain": (BODY, "pass", 200),
+    "tools": ({**BODY, "tools": [WEATHER]}, "reliable", 200),
+    "tools, and what only an engine can do": ({**BODY, "messages": PREFILLED, "tools": [WEATHER]}, "pass", 200),
+    "what the engine refuses": ({**BODY, "temperature": "hot", "messages": []}, "pass", 400),
+    "a wrong field": ({**BODY, "tools": [WEATHER], "temperature": "hot"}, "reliable", 400),
+    "no JSON": (b"{", "reliable", 400),
+}
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("case", WAYS)
+async def test_every_answer_says_which_way_its_request_went(
+    gateway: GatewayUnderTest, engine: MockEngine, case: str, streams: bool
+) -> None:
+    body, way, status = WAYS[case]
+    data = body if isinstance(body, bytes) else msgspec.json.encode({**body, "stream": streams})
+    async with gateway.client.post(gateway.url + PATH, data=data) as answered:
+        assert (answered.status, answered.headers["antiphon-way"]) == (status, way), await answered.text()
+
+
+@pytest.mark.parametrize(("fields", "way"), [({}, "pass"), ({"tools": [WEATHER]}, "reliable")])
+async def test_so_does_the_error_where_no_engine_answers(fields: Any, way: str) -> None:
+    async with running_gateway(f"http://127.0.0.1:{free_port()}", retries=0) as gateway:
+        status, _ = await gateway.post({**BODY, **fields}, path=PATH)
+    assert (status, gateway.headers["antiphon-way"]) == (503, way)
+
+
+async def test_other_routes_have_one_way(gateway: GatewayUnderTest) -> None:
+    await gateway.create("Hi")
+    assert "antiphon-way" not in gateway.headers
+    await gateway.post({"model": "mock", "input": "Hi"}, path="/v1/embeddings")
+    assert gateway.headers["antiphon-way"] == "pass"
 
 
 # ---- beside the engine's own answers ---------------------------------------------------------------------------------

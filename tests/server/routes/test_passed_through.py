@@ -175,6 +175,7 @@ HEADERS: dict[str, tuple[str, str | None]] = {
     "Access-Control-Allow-Origin": ("*", None),
     "Clear-Site-Data": ('"*"', None),
     "antiphon-notice": ("forged", None),
+    "antiphon-way": ("forged", "pass"),
 }
 
 

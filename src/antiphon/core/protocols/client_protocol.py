@@ -70,6 +70,8 @@ class ClientProtocol(ABC):
     channel: ClassVar[Channel] = "http"
     # Its bodies are requests of the Responses API: they are recorded and queued as they were sent.
     is_responses: ClassVar[bool] = False
+    # Some of its requests may go to an engine as they came. Its answers say whether theirs did.
+    may_pass: ClassVar[bool] = False
     # Its requests get what they ask for, thoughts as they are. Unless `gets_help`, small models get no help, and none its own
     # sampling.
     is_plain: ClassVar[bool] = False

@@ -48,6 +48,7 @@ def _is_plain(value: str) -> bool:
 
 async def passed_through(request: web.Request, bodies: Bodies) -> web.StreamResponse:
     """Only the model is changed, if another one answers."""
+    request[STATE].way = "pass"
     body = await bodies.read(request)
     async with request.app[APP].gateway.admission.entered(request[OWNER]) as seat:
         named = await in_turn(request, partial(model_of, body), large=len(body) >= LARGE_BODY)
@@ -56,6 +57,7 @@ async def passed_through(request: web.Request, bodies: Bodies) -> web.StreamResp
 
 async def pass_received(request: web.Request, received: ReceivedRequest) -> web.StreamResponse:
     """The same for a request that its protocol has read."""
+    request[STATE].way = "pass"
     arrival, named, gateway = received.arrival, received.request.model, request.app[APP].gateway
     try:
         async with gateway.admission.entered(request[OWNER], is_counted=True) as seat:

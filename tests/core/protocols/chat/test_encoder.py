@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from support.chat import chunks_of, deltas_of, finish_of, joined, read, run
+from support.chat import read, run
+from support.completions import chunks_of, deltas_of, finish_of, joined
 from support.engine import DONE, answer, call, chunk, text
 
 from antiphon.core.events.lifecycle import Heartbeat

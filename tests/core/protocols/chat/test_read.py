@@ -190,6 +190,10 @@ MESSAGES: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
             {"type": "message", "role": "assistant", "content": "Yes."},
         ],
     ),
+    "what is left of a thought": (
+        {"role": "assistant", "reasoning_content": "\n", "content": "Yes."},
+        [{"type": "message", "role": "assistant", "content": "Yes."}],
+    ),
     "arguments as an object": (
         {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": {"a": 1}}}]},
         [{"type": "function_call", "call_id": "c", "name": "f", "arguments": '{"a":1}'}],

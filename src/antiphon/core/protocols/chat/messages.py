@@ -60,6 +60,9 @@ class ItemReader:
     def assistant(self, message: Item, where: str) -> None:
         said = convert(message, AssistantMessage, where)
         thought = said.reasoning_content or (said.reasoning if isinstance(said.reasoning, str) else "")
+        if not thought.strip():
+            # Some clients keep only the last piece of a streamed thought, which may be a line break.
+            thought = ""
         if thought:
             self.items.append({"type": "reasoning", "content": [{"type": "reasoning_text", "text": thought}]})
         calls = said.tool_calls or []

@@ -20,6 +20,7 @@ from antiphon.wire.responses import CreateResponse, Response
 class ChatProtocol(ClientProtocol):
     name = "chat"
     paths: ClassVar[Mapping[str, str]] = {"/v1/chat/completions": "POST"}
+    may_pass = True
     is_plain = True
 
     def __init__(self, rules: Rules = NO_RULES) -> None:
