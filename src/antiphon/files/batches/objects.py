@@ -1,0 +1,128 @@
+"""Batches as the API shows them, and the lines of their files."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct, structs
+
+from antiphon.errors import NotFound, quoted
+from antiphon.files.readers.batch_lines import ReadLine
+from antiphon.store.files.records import Complaint, LineResult, RequestBatch, Usage
+from antiphon.wire.batches import (
+    Batch,
+    BatchError,
+    BatchErrors,
+    BatchUsage,
+    InputDetails,
+    OutputDetails,
+    RequestCounts,
+)
+
+WINDOW = "24h"
+# What a batch may be stopped by → what is said of a line that was not begun.
+NOT_RUN: Mapping[str, tuple[str, str]] = {
+    "cancelled": ("batch_cancelled", "This request was not executed: the batch was cancelled."),
+    "expired": ("batch_expired", "This request could not be executed before the completion window expired."),
+}
+
+_encode = msgspec.json.Encoder().encode
+
+
+def not_found(id: str) -> NotFound:
+    return NotFound(f"No batch found with id {quoted(id)}.", param="batch_id", code="batch_not_found")
+
+
+def batch_to_object(batch: RequestBatch) -> Batch:
+    details = batch.details
+    errors = [BatchError(each.code, each.message, each.param, each.line) for each in details.errors]
+    return Batch(
+        id=batch.id,
+        endpoint=batch.endpoint,
+        model=batch.models[0] or None if len(batch.models) == 1 else None,
+        errors=BatchErrors(errors) if errors else None,
+        input_file_id=batch.input_file,
+        completion_window=WINDOW,
+        status=batch.status,  # type: ignore[arg-type]
+        output_file_id=batch.output_file,
+        error_file_id=batch.error_file,
+        created_at=batch.created_at,
+        expires_at=batch.expires_at,
+        request_counts=RequestCounts(batch.total, batch.completed, batch.failed),
+        usage=_usage(batch),
+        metadata=details.metadata,
+        **structs.asdict(details.times),
+    )
+
+
+def _usage(batch: RequestBatch) -> BatchUsage:
+    given, made = batch.input_tokens, batch.output_tokens
+    return BatchUsage(given, InputDetails(batch.cached_tokens), made, OutputDetails(batch.reasoning_tokens), given + made)
+
+
+# ---- the lines of the output file and of the error file --------------------------------------------------------------
+
+
+class AnsweredLine(Struct):
+    """What the API answered, whether it is an error or not."""
+
+    id: str
+    custom_id: str
+    response: dict[str, Any]
+    error: None = None
+
+
+def answered(id: str, custom_id: str, status: int, request_id: str, body: bytes) -> bytes:
+    return _encode(AnsweredLine(id, custom_id, {"status_code": status, "request_id": request_id, "body": Raw(body)}))
+
+
+def unanswered(id: str, custom_id: str | None, error: dict[str, Any]) -> bytes:
+    """No request was made."""
+    return _encode({"id": id, "custom_id": custom_id, "response": None, "error": error})
+
+
+def not_run(id: str, custom_id: str, stop: str) -> bytes:
+    code, message = NOT_RUN[stop]
+    return unanswered(id, custom_id, {"code": code, "message": message})
+
+
+def refused(batch: str, line: ReadLine, id: str) -> LineResult:
+    """What comes of a line that cannot be run."""
+    error = {"code": line.code, "message": line.message, "param": line.param, "line": line.number}
+    return LineResult(batch, line.number, False, unanswered(id, line.custom_id, error))
+
+
+def complaint_of(line: ReadLine) -> Complaint:
+    return Complaint(code=line.code, message=line.message, param=line.param, line=line.number)
+
+
+# ---- what an answer that was passed on says of its tokens ------------------------------------------------------------
+
+
+class _Details(Struct):
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class _Counts(Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _Details | None = None
+    completion_tokens_details: _Details | None = None
+
+
+class _Answer(Struct):
+    usage: _Counts | None = None
+
+
+_to_answer = msgspec.json.Decoder(_Answer).decode
+
+
+def usage_of(body: bytes) -> Usage:
+    try:
+        counts = _to_answer(body).usage or _Counts()
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return Usage()
+    cached = (counts.prompt_tokens_details or _Details()).cached_tokens
+    reasoning = (counts.completion_tokens_details or _Details()).reasoning_tokens
+    return Usage(counts.prompt_tokens or 0, cached or 0, counts.completion_tokens or 0, reasoning or 0)
