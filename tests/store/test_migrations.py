@@ -142,10 +142,10 @@ async def test_the_files_of_an_older_version_are_there_and_its_database_has_all_
         await connection.execute(text)
         await connection.close()
     async with open_store(url, clock) as store:
-        database = store.files.database
-        found = await database.read(files.find("ada", [FILE["id"]], BEGINNING))
+        stored = store.files.database
+        found = await stored.read(files.find("ada", [FILE["id"]], BEGINNING))
         assert found == {FILE["id"]: FileRecord(**FILE)}
-        assert (await database.read(overview(clock.now))).running == []
+        assert (await stored.read(overview(clock.now))).running == []
 
 
 @pytest.mark.parametrize("statement", [statement for migration in FILE_MIGRATIONS[1:] for statement in migration])

@@ -15,10 +15,10 @@ from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 from support import batches
 from support.batches import jsonl, line, sdk
-from support.engine import MockEngine, Refusal, Script, Writer, text
+from support.engine import MockEngine, Refusal, Writer, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.stores import Clock
-from support.ways_in import until
+from support.ways_in import Doors, until
 
 from antiphon.app.options import Intervals
 from antiphon.settings.tables import BatchSettings
@@ -36,32 +36,6 @@ async def stored(engine: MockEngine, url: str) -> AsyncIterator[GatewayUnderTest
 
 def ids_of(lines: list[dict[str, Any]]) -> list[str]:
     return sorted(each["custom_id"] for each in lines)
-
-
-class Doors:
-    """The engine answers when it is let: `open()` lets so many requests through."""
-
-    def __init__(self, engine: MockEngine) -> None:
-        self.waiting = 0
-        self.most = 0
-        self._free = asyncio.Semaphore(0)
-        engine.otherwise = lambda body: self._script(text("done"))
-
-    def _script(self, data: bytes) -> Script:
-        async def answer(write: Writer) -> None:
-            self.waiting += 1
-            self.most = max(self.most, self.waiting)
-            try:
-                await self._free.acquire()
-            finally:
-                self.waiting -= 1
-            await write(data)
-
-        return answer
-
-    def open(self, number: int = 1) -> None:
-        for _ in range(number):
-            self._free.release()
 
 
 # ---- the whole of it -------------------------------------------------------------------------------------------------
@@ -150,7 +124,7 @@ async def test_lines_of_chat_and_of_embeddings_are_answered_as_the_requests_woul
 async def test_a_line_that_cannot_be_run_is_an_entry_of_the_error_file_and_the_others_are_run(
     stored: GatewayUnderTest,
 ) -> None:
-    lines = [
+    lines: list[dict[str, Any] | bytes] = [
         line("good"),
         b"{broken",
         b'{"custom_id":"\xff","method":"POST","url":"/v1/responses","body":{}}',
