@@ -98,7 +98,8 @@ def background_options(settings: Settings, retry_interval: float) -> BackgroundO
 
 def batch_limits(settings: Settings) -> BatchLimits:
     chosen = settings.batches
-    return BatchLimits(bytes=chosen.max_bytes, unfinished=chosen.per_key, retention=int(settings.retention_days * DAY))
+    days = settings.retention_days
+    return BatchLimits(chosen.max_lines, chosen.max_bytes, unfinished=chosen.per_key, retention=int(days * DAY))
 
 
 def batch_options(settings: Settings, step: float) -> BatchOptions:

@@ -83,3 +83,36 @@ class Batch(Struct, kw_only=True):
     request_counts: RequestCounts
     usage: BatchUsage | None = None
     metadata: dict[str, Any] | None = None
+
+
+# ---- batches of messages, as Anthropic's API has them ----------------------------------------------------------------
+
+
+class MessageRequest(Struct):
+    custom_id: Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{1,64}$")]
+    params: dict[str, Any]
+
+
+class CreateMessageBatch(Struct):
+    requests: Annotated[list[MessageRequest], Meta(min_length=1)]
+
+
+class MessageCounts(Struct):
+    processing: int = 0
+    succeeded: int = 0
+    errored: int = 0
+    canceled: int = 0
+    expired: int = 0
+
+
+class MessageBatch(Struct, kw_only=True):
+    id: str
+    type: Literal["message_batch"] = "message_batch"
+    processing_status: Literal["in_progress", "canceling", "ended"]
+    request_counts: MessageCounts
+    created_at: str
+    expires_at: str
+    ended_at: str | None = None
+    cancel_initiated_at: str | None = None
+    archived_at: str | None = None
+    results_url: str | None = None

@@ -20,7 +20,7 @@ from antiphon.files.readers import batch_lines
 from antiphon.files.readers.batch_lines import ReadLine, ReadPiece
 from antiphon.store.files import batches as operations
 from antiphon.store.files.batches import ReadInput
-from antiphon.store.files.records import BatchLine, Complaint, FileRecord, RequestBatch
+from antiphon.store.files.records import BatchLine, Complaint, FileRecord, LineResult, RequestBatch
 from antiphon.store.operations import Database
 
 WINDOW = 10_000
@@ -153,10 +153,14 @@ class InputReader:
             good, bad = [line for line in lines if not line.message], [line for line in lines if line.message]
             self._refused += len(bad)
             self._errors += [objects.complaint_of(line) for line in bad][: MOST_SHOWN - len(self._errors)]
-            refused = [objects.refused(batch.id, line, self._new_id("batch_req")) for line in bad]
+            refused = [self._result_of(batch, line) for line in bad]
             if not await self._database.write(operations.add_lines(self._worker, batch.id, self._in_place(good), refused)):
                 raise Lost
             self._placed += len(good)
+
+    def _result_of(self, batch: RequestBatch, line: ReadLine) -> LineResult:
+        data = objects.format_of(batch.endpoint).refused(self._new_id("batch_req"), line)
+        return LineResult(batch.id, line.number, False, data)
 
     def _in_place(self, lines: Sequence[ReadLine]) -> list[BatchLine]:
         return [

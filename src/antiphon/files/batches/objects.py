@@ -1,5 +1,6 @@
 """Batches as the API shows them, and the lines of their files."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,8 +8,8 @@ import msgspec
 from msgspec import Raw, Struct, structs
 
 from antiphon.errors import NotFound, quoted
-from antiphon.files.readers.batch_lines import ReadLine
-from antiphon.store.files.records import Complaint, LineResult, RequestBatch, Usage
+from antiphon.files.readers.batch_lines import MESSAGES_ENDPOINT, ReadLine
+from antiphon.store.files.records import Complaint, RequestBatch, Usage
 from antiphon.wire.batches import (
     Batch,
     BatchError,
@@ -43,7 +44,7 @@ def batch_to_object(batch: RequestBatch) -> Batch:
         errors=BatchErrors(errors) if errors else None,
         input_file_id=batch.input_file,
         completion_window=WINDOW,
-        status=batch.status,  # type: ignore[arg-type]
+        status="cancelling" if batch.status == "validating" and batch.stop is not None else batch.status,  # type: ignore[arg-type]
         output_file_id=batch.output_file,
         error_file_id=batch.error_file,
         created_at=batch.created_at,
@@ -72,24 +73,63 @@ class AnsweredLine(Struct):
     error: None = None
 
 
-def answered(id: str, custom_id: str, status: int, request_id: str, body: bytes) -> bytes:
-    return _encode(AnsweredLine(id, custom_id, {"status_code": status, "request_id": request_id, "body": Raw(body)}))
+class LineFormat(ABC):
+    """How the lines of the files are written. `id`: a new one."""
+
+    # Everything is in the output file.
+    has_one_file = False
+
+    @abstractmethod
+    def answered(self, id: str, custom_id: str, status: int, request_id: str, body: bytes) -> bytes: ...
+
+    @abstractmethod
+    def refused(self, id: str, line: ReadLine) -> bytes:
+        """What comes of a line that cannot be run."""
+
+    @abstractmethod
+    def not_run(self, id: str, custom_id: str, stop: str) -> bytes: ...
 
 
-def unanswered(id: str, custom_id: str | None, error: dict[str, Any]) -> bytes:
-    """No request was made."""
-    return _encode({"id": id, "custom_id": custom_id, "response": None, "error": error})
+class OpenAiLines(LineFormat):
+    def answered(self, id: str, custom_id: str, status: int, request_id: str, body: bytes) -> bytes:
+        return _encode(AnsweredLine(id, custom_id, {"status_code": status, "request_id": request_id, "body": Raw(body)}))
+
+    def refused(self, id: str, line: ReadLine) -> bytes:
+        error = {"code": line.code, "message": line.message, "param": line.param, "line": line.number}
+        return self._unanswered(id, line.custom_id, error)
+
+    def not_run(self, id: str, custom_id: str, stop: str) -> bytes:
+        code, message = NOT_RUN[stop]
+        return self._unanswered(id, custom_id, {"code": code, "message": message})
+
+    def _unanswered(self, id: str, custom_id: str | None, error: dict[str, Any]) -> bytes:
+        return _encode({"id": id, "custom_id": custom_id, "response": None, "error": error})
 
 
-def not_run(id: str, custom_id: str, stop: str) -> bytes:
-    code, message = NOT_RUN[stop]
-    return unanswered(id, custom_id, {"code": code, "message": message})
+class MessageLines(LineFormat):
+    has_one_file = True
+
+    def answered(self, id: str, custom_id: str, status: int, request_id: str, body: bytes) -> bytes:
+        is_message = 200 <= status < 300
+        result = {"type": "succeeded", "message": Raw(body)} if is_message else {"type": "errored", "error": Raw(body)}
+        return self._line(custom_id, result)
+
+    def refused(self, id: str, line: ReadLine) -> bytes:
+        error = {"type": "invalid_request_error", "message": line.message}
+        return self._line(line.custom_id, {"type": "errored", "error": {"type": "error", "error": error}})
+
+    def not_run(self, id: str, custom_id: str, stop: str) -> bytes:
+        return self._line(custom_id, {"type": "expired" if stop == "expired" else "canceled"})
+
+    def _line(self, custom_id: str | None, result: dict[str, Any]) -> bytes:
+        return _encode({"custom_id": custom_id, "result": result})
 
 
-def refused(batch: str, line: ReadLine, id: str) -> LineResult:
-    """What comes of a line that cannot be run."""
-    error = {"code": line.code, "message": line.message, "param": line.param, "line": line.number}
-    return LineResult(batch, line.number, False, unanswered(id, line.custom_id, error))
+OF_OPENAI, OF_MESSAGES = OpenAiLines(), MessageLines()
+
+
+def format_of(endpoint: str) -> LineFormat:
+    return OF_MESSAGES if endpoint == MESSAGES_ENDPOINT else OF_OPENAI
 
 
 def complaint_of(line: ReadLine) -> Complaint:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from antiphon.files.batches import objects
+from antiphon.files.batches.objects import LineFormat
 from antiphon.files.library import FileLibrary, Upload
 from antiphon.store.files import batches as operations
 from antiphon.store.files.batches import Output
@@ -32,8 +33,10 @@ class OutputWriter:
         receiving = self._library.receiving
         async with receiving(owner, is_ours=True) as output, receiving(owner, is_ours=True) as error:
             if batch.total:
-                await self._write_results(batch, output, error)
-                await self._write_not_run(batch, error)
+                lines = objects.format_of(batch.endpoint)
+                failed = output if lines.has_one_file else error
+                await self._write_results(batch, output, failed)
+                await self._write_not_run(batch, lines, failed)
             written = Output(await self._close(batch, output, "output"), await self._close(batch, error, "error"))
             now = int(self._database.clock())
             if await self._database.write(operations.finish(self._worker, batch.id, written, now)):
@@ -48,11 +51,11 @@ class OutputWriter:
                 await (output if each.is_output else error).write(each.data + b"\n")
             after = results[-1].number
 
-    async def _write_not_run(self, batch: RequestBatch, error: Upload) -> None:
+    async def _write_not_run(self, batch: RequestBatch, form: LineFormat, error: Upload) -> None:
         after = -1
         while lines := await self._database.read(operations.not_run(batch.id, after, READ_LINES)):
             for _, custom_id in lines:
-                line = objects.not_run(self._new_id("batch_req"), custom_id, batch.stop or "expired")
+                line = form.not_run(self._new_id("batch_req"), custom_id, batch.stop or "expired")
                 await error.write(line + b"\n")
             after = lines[-1][0]
 

@@ -121,7 +121,8 @@ class LineRun:
 
     def _result(self, answer: Answer) -> LineResult:
         line, is_output = self.line, 200 <= answer.status < 300
-        data = objects.answered(new_id("batch_req"), line.custom_id, answer.status, new_id("req"), answer.body)
+        form = objects.format_of(line.endpoint)
+        data = form.answered(new_id("batch_req"), line.custom_id, answer.status, new_id("req"), answer.body)
         return LineResult(line.batch, line.number, is_output, data, answer.usage)
 
     async def _answer(self, stack: AsyncExitStack) -> Answer:

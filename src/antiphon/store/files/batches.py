@@ -2,7 +2,8 @@
 
 validating → in_progress → finalizing → completed | expired | cancelled
 validating → failed                     its input has no line that can be run
-cancelling                              until the lines that run have ended; then finalizing
+cancelling                              until the lines that run have ended; then finalizing. One that is cancelled while its
+                                        input is read is `validating` until that is done
 """
 
 from collections.abc import Collection, Sequence
@@ -86,14 +87,14 @@ def cancel(owner: str, id: str, now: int) -> Operation[RequestBatch | None]:
     """What runs comes to its end, and nothing more is begun. One that has ended stays as it is. None: it does not exist."""
     yield Statement("SELECT id FROM batch_room WHERE id = 1 FOR UPDATE")
     batch = yield from get(owner, id, now)
-    if batch is None or batch.status not in ("validating", "in_progress"):
+    if batch is None or batch.stop is not None or batch.status not in ("validating", "in_progress"):
         return batch
     batch.details.times.cancelling_at = now
-    text = """UPDATE batches SET status = 'cancelling', stop = 'cancelled', holder = NULL, held_until = 0, details = $2
-        WHERE id = $1"""
-    yield Change(text, (id, msgspec.json.encode(batch.details)))
+    status = "cancelling" if batch.status == "in_progress" else batch.status
+    text = "UPDATE batches SET status = $2, stop = 'cancelled', details = $3 WHERE id = $1"
+    yield Change(text, (id, status, msgspec.json.encode(batch.details)))
     yield Wake(BATCHES)
-    return structs.replace(batch, status="cancelling", stop="cancelled")
+    return structs.replace(batch, status=status, stop="cancelled")
 
 
 def remove(owner: str, id: str) -> Operation[bool]:
@@ -209,11 +210,12 @@ def begin(worker: str, id: str, read: ReadInput, now: int) -> Operation[None]:
     batch.details.errors = read.errors
     yield from _join_turns(batch.owner)
     others = yield Statement("SELECT min(served) FROM batches WHERE owner = $1 AND status = 'in_progress'", (batch.owner,))
-    text = """UPDATE batches SET status = 'in_progress', holder = NULL, held_until = 0, total = $2, failed = $3, models = $4,
+    text = """UPDATE batches SET status = $8, holder = NULL, held_until = 0, total = $2, failed = $3, models = $4,
         details = $5, served = $6, stop = $7 WHERE id = $1"""
     encoded = msgspec.json.encode(read.models), msgspec.json.encode(batch.details)
-    stop = "failed" if read.refused == read.total else None
-    yield Change(text, (id, read.total, read.refused, *encoded, (others[0][0] or 0) // TURN * TURN, stop))
+    stop = batch.stop or ("failed" if read.refused == read.total else None)
+    status = "cancelling" if batch.stop is not None else "in_progress"
+    yield Change(text, (id, read.total, read.refused, *encoded, (others[0][0] or 0) // TURN * TURN, stop, status))
     yield Wake(BATCHES)
 
 
@@ -284,11 +286,11 @@ def finish(worker: str, id: str, output: Output, now: int) -> Operation[bool]:
 # ---- what is removed -------------------------------------------------------------------------------------------------
 
 
-def with_leftovers() -> Operation[list[str]]:
+def with_leftovers() -> Operation[list[RequestBatch]]:
     """Batches that have ended, and still have lines."""
-    text = f"""SELECT id FROM batches WHERE has_lines AND (status NOT IN ({placeholders(1, len(UNFINISHED))}))
+    text = f"""SELECT {COLUMNS} FROM batches WHERE has_lines AND (status NOT IN ({placeholders(1, len(UNFINISHED))}))
         ORDER BY id LIMIT 100"""
-    return [row[0] for row in (yield Statement(text, UNFINISHED))]
+    return [row_to_batch(row) for row in (yield Statement(text, UNFINISHED))]
 
 
 def remove_some(id: str) -> Operation[bool]:
