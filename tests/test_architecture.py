@@ -96,6 +96,7 @@ server/routes/table.py
 app
 app/processes
 cli
+cli/batch
 cli/clients
 cli/codex
 cli/claude
