@@ -84,6 +84,7 @@ GROUPS: dict[str, tuple[str, type]] = {
         'One server. Requests use it by its name: `{"type": "mcp", "server_label": "NAME"}`; `antiphon mcp` lists its tools.',
         tables.McpServerSettings,
     ),
+    "[batches]": ("[Batches](batches.md) of requests. Only the file can have these settings.", tables.BatchSettings),
     "[files]": ("[Files](files.md) that clients upload. Only the file can have these settings.", tables.FileSettings),
 }
 

@@ -17,8 +17,9 @@ from antiphon.errors import ApiError, seconds_to_header
 from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.gateway.runs.gateway import ReceivedRequest
+from antiphon.gateway.runs.passed_requests import PassedBody, PassedRequest, model_of
 from antiphon.server.answers import notice_header
-from antiphon.server.bodies import Bodies, in_turn, model_of, with_model
+from antiphon.server.bodies import Bodies, in_turn
 from antiphon.server.parts import APP
 from antiphon.server.paths import canonical_path
 from antiphon.server.request_state import OWNER, STATE
@@ -52,16 +53,17 @@ async def passed_through(request: web.Request, bodies: Bodies) -> web.StreamResp
     body = await bodies.read(request)
     async with request.app[APP].gateway.admission.entered(request[OWNER]) as seat:
         named = await in_turn(request, partial(model_of, body), large=len(body) >= LARGE_BODY)
-        return await _pass_through(request, body, named, seat)
+        return await _pass_through(request, PassedBody(body, named), seat)
 
 
 async def pass_received(request: web.Request, received: ReceivedRequest) -> web.StreamResponse:
     """The same for a request that its protocol has read."""
     request[STATE].way = "pass"
-    arrival, named, gateway = received.arrival, received.request.model, request.app[APP].gateway
+    arrival, gateway = received.arrival, request.app[APP].gateway
+    body = PassedBody(arrival.body, received.request.model)
     try:
         async with gateway.admission.entered(request[OWNER], is_counted=True) as seat:
-            answer = await _pass_through(request, arrival.body, named, seat, received.notices)
+            answer = await _pass_through(request, body, seat, received.notices)
     except ApiError as error:
         gateway.show_refusal(arrival, error)
         raise
@@ -71,22 +73,15 @@ async def pass_received(request: web.Request, received: ReceivedRequest) -> web.
 
 
 async def _pass_through(
-    request: web.Request, body: bytes, named: str | None, seat: EngineSeat, notices: Sequence[str] = ()
+    request: web.Request, body: PassedBody, seat: EngineSeat, notices: Sequence[str] = ()
 ) -> web.StreamResponse:
-    """`named`: the model that the body names."""
     gateway, began = request.app[APP].gateway, asyncio.get_running_loop().time()
-    large = len(body) >= LARGE_BODY
-    asked = named if named is not None else request.match_info.get("deployment")
-    chosen = await gateway.pool.choose(asked, None)
-    model = chosen.model if chosen.model is not None else asked
-    if model is not None and model != named:
-        body = await in_turn(request, partial(with_model, body, model), large=large)
-    engine = chosen.engines[0]
-    request[STATE].logged |= {"engine": engine.root, "model": chosen.model or engine.knowledge.default_model}
-    response = web.StreamResponse(headers=notice_header([*notices, *chosen.notices]))
+    passed = await PassedRequest.choose(gateway, request[OWNER], body, request.match_info.get("deployment"))
+    request[STATE].logged |= {"engine": passed.engine.root, "model": passed.model}
+    response = web.StreamResponse(headers=notice_header([*notices, *passed.notices]))
     async with request.app[APP].open.answers.opened(), gateway.in_time(began):
-        await seat.take(engine)
-        await _pass_on(await engine.post(canonical_path(request), body), engine, request, response)
+        answer = await passed.ask(canonical_path(request), seat)
+        await _pass_on(answer, passed.engine, request, response)
     return response
 
 
