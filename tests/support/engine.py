@@ -226,6 +226,8 @@ class MockEngine:
             body = await request.json()
         except ValueError as wrong:
             return _bad_request(str(wrong))
+        if not isinstance(body, dict):
+            return _bad_request("the body is not an object")
         self.requests.append(body)
         self.headers.append(dict(request.headers))
         self.asked.set()
