@@ -10,7 +10,7 @@ import json
 import sys
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -108,9 +108,7 @@ def orders_of(events: Iterable[Object]) -> Iterator[tuple[str, tuple[str, ...]]]
 def to_toml(folder: Path) -> str:
     files = [documents_in(path) for path in sorted(folder.iterdir())]
     objects = (each for file in files if not _is_cut(file) for document in file for each in typed_objects(document))
-    lines = [SOURCE]
-    for name, facts in facts_of(objects).items():
-        lines += [f"[members.{json.dumps(name)}]", *(f"{kind} = {json.dumps(members)}" for kind, members in facts.items()), ""]
+    lines = [SOURCE, *facts_to_lines(objects)]
     orders: defaultdict[str, set[tuple[str, ...]]] = defaultdict(set)
     for file in files:
         for item, order in orders_of(each for each in file if "sequence_number" in each):
@@ -118,6 +116,13 @@ def to_toml(folder: Path) -> str:
     lines += ["# The events between `added` and `done` of an item, each type once.", "[orders]"]
     lines += [f"{item} = {json.dumps(sorted(found))}" for item, found in sorted(orders.items())]
     return "\n".join(lines) + "\n"
+
+
+def facts_to_lines(objects: Iterable[Typed]) -> Iterator[str]:
+    for name, facts in facts_of(objects).items():
+        yield f"[members.{json.dumps(name)}]"
+        yield from (f"{kind} = {json.dumps(members)}" for kind, members in facts.items())
+        yield ""
 
 
 # ---- what is emitted -------------------------------------------------------------------------------------------------
@@ -132,7 +137,7 @@ class Difference(NamedTuple):
 
     def __str__(self) -> str:
         said = {"null": "is null", "missing": "is missing", "extra": "is there"}[self.kind]
-        return f"{self.object}: {self.member} {said}; OpenAI's servers never send it so"
+        return f"{self.object}: {self.member} {said}; no recorded server sends it so"
 
 
 @cache
@@ -144,10 +149,14 @@ def differences(value: Any) -> Iterator[Difference]:
     """Of an event or an answer. What says that a response was deleted is not one."""
     if isinstance(value, dict) and "deleted" in value:
         return
-    for name, found in typed_objects(value):
-        facts = recorded()["members"].get(name)
-        if facts is not None:
-            yield from _differences(name, found, facts)
+    yield from differences_of(typed_objects(value), recorded()["members"])
+
+
+def differences_of(objects: Iterable[Typed], facts: Mapping[str, dict[str, list[str]]]) -> Iterator[Difference]:
+    """`facts`: of what was recorded. What was never recorded has none."""
+    for name, found in objects:
+        if (known := facts.get(name)) is not None:
+            yield from _differences(name, found, known)
 
 
 def _differences(name: str, found: Object, facts: dict[str, list[str]]) -> Iterator[Difference]:

@@ -41,34 +41,34 @@ def names() -> dict[str, set[str]]:
     fields = typing.get_type_hints(response_create_params.ResponseCreateParamsStreaming)
     return {
         "request field": set(fields),
-        "input item": set(_types(ResponseInputItemParam)),
-        "content part": set(_types(ResponseInputContentParam)) | set(_types(response_output_message.Content)),
-        "tool": set(_types(ToolParam)),
-        "tool choice": set(_types(response_create_params.ToolChoice)),
-        "output item": set(_types(ResponseOutputItem)),
-        "event": set(_types(ResponseStreamEvent)) | set(_types(ResponsesServerEvent)),
-        "client message": set(_types(ResponsesClientEvent)),
+        "input item": set(types_of(ResponseInputItemParam)),
+        "content part": set(types_of(ResponseInputContentParam)) | set(types_of(response_output_message.Content)),
+        "tool": set(types_of(ToolParam)),
+        "tool choice": set(types_of(response_create_params.ToolChoice)),
+        "output item": set(types_of(ResponseOutputItem)),
+        "event": set(types_of(ResponseStreamEvent)) | set(types_of(ResponsesServerEvent)),
+        "client message": set(types_of(ResponsesClientEvent)),
         "route": _routes().keys() | {"WEBSOCKET /responses"},
         "parameter": {f"{route} {name}" for route, names in _routes().items() if route != CREATE for name in names},
     }
 
 
-def _types(union: Any) -> Iterator[str]:
+def types_of(union: Any) -> Iterator[str]:
     """The `type` of each variant; of a variant that is a literal, its values."""
-    for variant in _variants(union):
+    for variant in variants(union):
         if typing.get_origin(variant) is typing.Literal:
             yield from typing.get_args(variant)
         else:
-            yield from _literals(_hint(variant, "type"))
+            yield from literals(_hint(variant, "type"))
 
 
-def _variants(kind: Any) -> Iterator[Any]:
+def variants(kind: Any) -> Iterator[Any]:
     origin = typing.get_origin(kind)
     if origin in WRAPPERS:
-        yield from _variants(typing.get_args(kind)[0])
+        yield from variants(typing.get_args(kind)[0])
     elif origin is typing.Union or isinstance(kind, types.UnionType):
         for inner in typing.get_args(kind):
-            yield from _variants(inner)
+            yield from variants(inner)
     else:
         yield kind
 
@@ -79,8 +79,8 @@ def _hint(variant: Any, name: str) -> Any:
     return typing.get_type_hints(variant)[name]
 
 
-def _literals(kind: Any) -> Iterator[str]:
-    for inner in _variants(kind):
+def literals(kind: Any) -> Iterator[str]:
+    for inner in variants(kind):
         yield from typing.get_args(inner)
 
 

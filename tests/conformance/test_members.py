@@ -36,7 +36,7 @@ def test_a_null_that_openai_never_sends_is_a_violation_though_the_document_allow
     assert violations(LISTED) == []
     tools = [{**LISTED["item"]["tools"][0], "annotations": None}]
     assert violations(changed(tools=tools)) == [
-        "mcp_list_tools.tools in done: annotations is null; OpenAI's servers never send it so"
+        "mcp_list_tools.tools in done: annotations is null; no recorded server sends it so"
     ]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from aiohttp import web
+from conformance.messages.watcher import MessagesWatcher
 from conformance.recorder import RECORDER, Watcher
 from conformance.responses import ResponsesWatcher
 from conformance.validators import JSON
@@ -18,7 +19,7 @@ from antiphon.server.routes.multipart import FormPart, PartStart
 from antiphon.transport import reads_whole
 
 # By the name of the protocol.
-WATCHERS: Mapping[str, Watcher] = {each.protocol.name: each for each in (ResponsesWatcher(),)}
+WATCHERS: Mapping[str, Watcher] = {each.protocol.name: each for each in (ResponsesWatcher(), MessagesWatcher())}
 _PATHS = ProtocolPaths(PROTOCOLS)
 
 

@@ -1,12 +1,47 @@
-"""Streams of Anthropic Messages: their events, what always holds of them, and the message that they add up to."""
+"""Requests of Anthropic Messages; and streams: their events, what always holds of them, and the message that they add up to."""
 
 from typing import Any
 
 import msgspec
 
 from antiphon.partial_json import object_arguments
+from support.gateway import GatewayUnderTest
 
 Body = dict[str, Any]
+
+VERSION = {"anthropic-version": "2023-06-01"}
+PATH = "/v1/messages"
+HI: list[Body] = [{"role": "user", "content": "Hi"}]
+
+
+def body(messages: Any = HI, **members: Any) -> Body:
+    return {"model": "mock", "max_tokens": 100, "messages": messages, **members}
+
+
+async def create(gateway: GatewayUnderTest, messages: Any = HI, **members: Any) -> Body:
+    status, message = await gateway.post(body(messages, **members), PATH, headers=VERSION)
+    assert status == 200, message
+    return message
+
+
+async def refused(gateway: GatewayUnderTest, messages: Any = HI, path: str = PATH, **members: Any) -> str:
+    """The words of an error."""
+    status, answer = await gateway.post(body(messages, **members), path, headers=VERSION)
+    assert (status, answer["error"]["type"]) == (400, "invalid_request_error")
+    words: str = answer["error"]["message"]
+    return words
+
+
+async def stream(gateway: GatewayUnderTest, messages: Any = HI, **members: Any) -> list[Body]:
+    data = msgspec.json.encode(body(messages, stream=True, **members))
+    async with gateway.client.post(f"{gateway.url}{PATH}?beta=true", data=data, headers=VERSION) as answered:
+        assert (answered.status, answered.content_type) == (200, "text/event-stream")
+        assert answered.headers["request-id"] == answered.headers["x-request-id"]
+        gateway.notice = answered.headers.get("antiphon-notice", "")
+        events = parse(await answered.read())
+    check_events(events)
+    return events
+
 
 # The member of a block that deltas of a type add to, and the member of the delta that has it.
 ADDED = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
@@ -61,6 +96,7 @@ def fold(events: list[Body]) -> Body:
             case "message_delta":
                 message |= event["delta"]
                 message["usage"] |= event["usage"]
+                message |= {name: event[name] for name in ("context_management",) if name in event}
     for index, text in inputs.items():
         message["content"][index]["input"] = msgspec.json.decode(object_arguments(text))
     return message
@@ -72,5 +108,7 @@ def _add(block: Body, delta: Body, inputs: dict[int, str], index: int) -> None:
         inputs[index] = inputs.get(index, "") + delta["partial_json"]
     elif kind == "citations_delta":
         block.setdefault("citations", []).append(delta["citation"])
+    elif kind == "compaction_delta":
+        block |= {name: delta[name] for name in ("content", "encrypted_content")}
     else:
         block[ADDED[kind]] += delta[ADDED[kind]]

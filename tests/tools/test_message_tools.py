@@ -112,16 +112,27 @@ async def test_a_server_of_the_operator_whose_calls_need_an_approval_is_left_out
     assert "MCP server bad was left out: each of its calls needs an approval" in gateway.notice
 
 
-async def test_tools_that_are_deferred_are_found(engine: MockEngine) -> None:
+@both
+@pytest.mark.parametrize("search", ["tool_search_tool_bm25", "tool_search_tool_regex"])
+async def test_tools_that_are_deferred_are_found_and_stay(engine: MockEngine, search: str, streams: bool) -> None:
     weather = {"name": "get_weather", "description": "The weather of a city.", "input_schema": {"type": "object"}}
-    search = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
+    tools = [{"type": f"{search}_20251119", "name": search}, {**weather, "defer_loading": True}]
     engine.will(
         answer(call("tool_search", '{"query": "weather"}'), finish="tool_calls"),
         answer(call("get_weather", "{}", id="b"), finish="tool_calls"),
+        text("Sunny."),
     )
     async with running_gateway(engine) as gateway:
-        message = await ask(gateway, True, tools=[search, {**weather, "defer_loading": True}])
-    used, found, called = message["content"]
-    assert (used["type"], used["name"]) == ("server_tool_use", "tool_search_tool_bm25")
-    assert found["content"]["tool_references"] == [{"type": "tool_reference", "tool_name": "get_weather"}]
-    assert (called["type"], called["name"], message["stop_reason"]) == ("tool_use", "get_weather", "tool_use")
+        message = await ask(gateway, streams, tools=tools)
+        used, found, called = message["content"]
+        assert (used["type"], used["name"], used["input"]) == ("server_tool_use", search, {"query": "weather"})
+        assert found["tool_use_id"] == used["id"]
+        assert found["content"]["tool_references"] == [{"type": "tool_reference", "tool_name": "get_weather"}]
+        assert (called["type"], called["name"], message["stop_reason"]) == ("tool_use", "get_weather", "tool_use")
+        before = engine.last
+        result = {"type": "tool_result", "tool_use_id": "b", "content": "sunny"}
+        history = [*ASKED, {"role": "assistant", "content": message["content"]}, {"role": "user", "content": [result]}]
+        await ask(gateway, streams, history, tools=tools)
+        assert not gateway.notice
+    assert engine.last["tools"] == before["tools"]
+    assert engine.last["messages"][: len(before["messages"])] == before["messages"], "the engine's cache stays valid"

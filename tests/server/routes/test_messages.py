@@ -1,39 +1,16 @@
 """POST /v1/messages and what belongs to it, as Anthropic's clients use them."""
 
 import asyncio
-from typing import Any
 
 import aiohttp
 import msgspec
 import pytest
 from support.engine import MockEngine, Refusal, Writer, answer, call, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway, standing_before
-from support.messages import Body, check_events, fold, parse
+from support.messages import HI, VERSION, Body, body, check_events, create, fold, parse, stream
 
-VERSION = {"anthropic-version": "2023-06-01"}
 LOOK = {"name": "look", "description": "Looks.", "input_schema": {"type": "object", "properties": {"at": {"type": "string"}}}}
 THINKS = {"thinking": {"type": "adaptive"}}
-HI = [{"role": "user", "content": "Hi"}]
-
-
-def body(messages: Any = HI, **members: Any) -> Body:
-    return {"model": "mock", "max_tokens": 100, "messages": messages, **members}
-
-
-async def create(gateway: GatewayUnderTest, messages: Any = HI, **members: Any) -> Body:
-    status, message = await gateway.post(body(messages, **members), "/v1/messages", headers=VERSION)
-    assert status == 200, message
-    return message
-
-
-async def stream(gateway: GatewayUnderTest, messages: Any = HI, **members: Any) -> list[Body]:
-    data = msgspec.json.encode(body(messages, stream=True, **members))
-    async with gateway.client.post(f"{gateway.url}/v1/messages?beta=true", data=data, headers=VERSION) as answered:
-        assert (answered.status, answered.content_type) == (200, "text/event-stream")
-        assert answered.headers["request-id"] == answered.headers["x-request-id"]
-        events = parse(await answered.read())
-    check_events(events)
-    return events
 
 
 # ---- answers ---------------------------------------------------------------------------------------------------------

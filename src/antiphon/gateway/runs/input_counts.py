@@ -4,6 +4,7 @@ from functools import partial
 from typing import NamedTuple
 
 from antiphon.core.exchange.exchange import Exchange
+from antiphon.core.prompt.conversation import TRIGGER
 from antiphon.core.protocols.client_protocol import ClientProtocol
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.protocol import RESPONSES
@@ -57,6 +58,9 @@ async def _count_input(gateway: Gateway, read: ReceivedRequest, seat: EngineSeat
     request.max_output_tokens, request.stream, request.background, request.generate = 1, False, None, None
     # The prompt is counted as it is.
     request.context_management = None
+    if request.beyond is not None and isinstance(request.input, list) and request.input[-1].get("type") == TRIGGER:
+        # A client of another protocol has asked for a summary, and counts what it is made of.
+        request.input = request.input[:-1]
     knowledge, environment, large = [engines[0].knowledge], gateway.environment_of(recorder.owner), read.is_large(history)
     attached, left_out = gateway.attached_to(read, recorder.owner, (named, request.model))
     make_exchange = partial(

@@ -29,6 +29,8 @@ FILE_PAGE_OF_MESSAGES = {"after_id": "after", "page": "after", "limit": "limit"}
 # Seconds after which a file may expire. Files for batches do so unless something else is said, as in OpenAI's API.
 SHORTEST_LIFE, LONGEST_LIFE = 3_600, 2_592_000
 LIVES = {"batch": LONGEST_LIFE}
+# The most of Anthropic's API.
+LONGEST_LIFE_OF_MESSAGES = 7_776_000
 LONGEST_FILENAME = 255
 # What a form adds to its file, in bytes: far more than any client writes.
 MOST_AROUND_FILE = 1024 * 1024
@@ -91,7 +93,8 @@ class UploadForm:
         anchor, seconds = self.fields.get(ANCHOR), self.fields.get(SECONDS)
         if (anchor is None) != (seconds is None):
             raise _missing(ANCHOR if anchor is None else SECONDS)
-        life = int(seconds) if seconds is not None else LIVES.get(purpose)
+        own = self.fields.get(OWN_SECONDS)
+        life = int(seconds or own or 0) or LIVES.get(purpose)
         return await upload.finish(self.filename, purpose, expires_after=life, content_type=self.content_type)
 
 
@@ -107,15 +110,19 @@ def _check_anchor(anchor: str, where: str) -> None:
 
 def _check_seconds(seconds: str, where: str) -> None:
     is_number = seconds.isascii() and seconds.isdigit() and len(seconds) < 10
-    if not is_number or not SHORTEST_LIFE <= int(seconds) <= LONGEST_LIFE:
-        raise _invalid(where, f"it must be a whole number from {SHORTEST_LIFE} to {LONGEST_LIFE}. It is {quoted(seconds)}")
+    longest = LONGEST_LIFE if where == SECONDS else LONGEST_LIFE_OF_MESSAGES
+    if not is_number or not SHORTEST_LIFE <= int(seconds) <= longest:
+        raise _invalid(where, f"it must be a whole number from {SHORTEST_LIFE} to {longest}. It is {quoted(seconds)}")
 
 
 ANCHOR, SECONDS = "expires_after[anchor]", "expires_after[seconds]"
+# As Anthropic's clients say it.
+OWN_SECONDS = "expires_in_seconds"
 FIELDS: dict[str, Callable[[str, str], None]] = {
     "purpose": _check_purpose,
     ANCHOR: _check_anchor,
     SECONDS: _check_seconds,
+    OWN_SECONDS: _check_seconds,
 }
 
 
@@ -158,6 +165,10 @@ class FilePage(Struct, frozen=True):
 
 
 async def list_files(request: web.Request) -> web.Response:
+    if speaks(request, MESSAGES) and ((ids := request.query.getall("ids[]", [])) or "scope_id" in request.query):
+        # There are no sessions that files could belong to.
+        found = await request.app[APP].resources.files.find(request[OWNER], ids)
+        return to_json(_to_list(request, [found[id] for id in dict.fromkeys(ids) if id in found], len(ids)))
     names = FILE_PAGE_OF_MESSAGES if speaks(request, MESSAGES) else dict.fromkeys(FilePage.__struct_fields__)
     given = {known or name: request.query[name] for name, known in names.items() if name in request.query}
     page = convert_strings(given, FilePage)
@@ -258,6 +269,7 @@ def _to_anthropic(record: FileRecord) -> dict[str, Any]:
         "size_bytes": record.size,
         "created_at": to_timestamp(record.created_at),
         "downloadable": True,
+        **({"expires_at": to_timestamp(record.expires_at)} if record.expires_at != NEVER else {}),
     }
 
 

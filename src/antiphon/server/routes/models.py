@@ -2,18 +2,19 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from aiohttp import web
-from msgspec import structs
+from msgspec import Meta, Struct, structs
 
 from antiphon.core.knowledge.help import NO_HELP, Help
 from antiphon.core.knowledge.knowledge import Model
 from antiphon.core.protocols.client_protocol import JSON
 from antiphon.core.protocols.messages.protocol import MESSAGES
+from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.engines.upstream import Engine
-from antiphon.errors import EngineError, EngineUnavailable, NotFound, quoted
+from antiphon.errors import EngineError, EngineUnavailable, InvalidRequest, NotFound, quoted
 from antiphon.server.answers import to_json
 from antiphon.server.pages import to_timestamp
 from antiphon.server.parts import APP, is_trusted
@@ -130,9 +131,7 @@ async def models(request: web.Request) -> web.Response:
     of Anthropic's API get their own list."""
     found = await _models(request)
     if speaks(request, MESSAGES):
-        shown = [_to_anthropic(known) for known in found.values()]
-        first, last = (shown[0]["id"], shown[-1]["id"]) if shown else (None, None)
-        return to_json({"data": shown, "has_more": False, "first_id": first, "last_id": last})
+        return to_json(_page_of_messages(request, [_to_anthropic(known) for known in found.values()]))
     window = request.app[APP].limits.context_window
     help = {name: _help(request, name) for name in found}
     listing = {
@@ -200,7 +199,55 @@ def _unlisted(name: str) -> Model:
 
 
 def _to_anthropic(known: Model) -> dict[str, Any]:
-    return {"type": "model", "id": known.id, "display_name": known.id, "created_at": to_timestamp(known.created)}
+    return {
+        "type": "model",
+        "id": known.id,
+        "display_name": known.id,
+        "created_at": to_timestamp(known.created),
+        # What an engine serves is there until it is not.
+        "lifecycle": ACTIVE,
+        "max_input_tokens": known.window,
+        # An answer may be as long as the window has room.
+        "max_tokens": known.window,
+    }
+
+
+class ModelPage(Struct, frozen=True):
+    """The page that a client of Anthropic's API asks for."""
+
+    after_id: str | None = None
+    before_id: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 1000
+
+
+ACTIVE = "active"
+
+
+def _page_of_messages(request: web.Request, shown: list[dict[str, Any]]) -> dict[str, Any]:
+    query = request.query
+    page = convert_strings({name: query[name] for name in ModelPage.__struct_fields__ if name in query}, ModelPage)
+    if (stages := query.getall("lifecycle[]", [])) and ACTIVE not in stages:
+        shown = []
+    ids = [each["id"] for each in shown]
+    start, end = 0, len(ids)
+    if page.after_id is not None:
+        start = _index(ids, page.after_id, "after_id") + 1
+        end = min(end, start + page.limit)
+    elif page.before_id is not None:
+        end = _index(ids, page.before_id, "before_id")
+        start = max(0, end - page.limit)
+    else:
+        end = min(end, page.limit)
+    data = shown[start:end]
+    first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
+    has_more = start > 0 if page.before_id is not None else end < len(ids)
+    return {"data": data, "has_more": has_more, "first_id": first, "last_id": last}
+
+
+def _index(ids: Sequence[str], id: str, name: str) -> int:
+    if id not in ids:
+        raise InvalidRequest(f"Invalid `{name}`: there is no model {quoted(id)} here.", param=name, code="invalid_value")
+    return ids.index(id)
 
 
 def _to_openai(known: Model) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from antiphon.wire.responses import (
     OutputTokensDetails,
     ReasoningOptions,
     Response,
+    ToolSearchCall,
     ToolUsage,
     Usage,
     WebSearchUsage,
@@ -121,7 +122,9 @@ def test_tools_that_were_found_are_named() -> None:
         {"type": "function", "name": "a"},
         {"type": "namespace", "name": "n", "tools": [{"name": "b"}]},
     ]
-    _, result = blocks(ToolSearchOutput("tso_1", None, tools, "completed"))
+    search = ToolSearchCall("tsc_1", None, {"query": "a"}, "completed", "server")
+    use, result = blocks(search, ToolSearchOutput("tso_1", None, tools, "completed"))
+    assert (use["input"], result["tool_use_id"]) == ({"query": "a"}, use["id"])
     assert [each["tool_name"] for each in result["content"]["tool_references"]] == ["a", "b"]
 
 

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from antiphon.core.protocols.client_protocol import EVENT_TYPES, thought_of
 from antiphon.core.protocols.messages.facts import MessageFacts
 from antiphon.core.protocols.messages.read import NO_EFFORT, NO_THREAD
-from antiphon.core.protocols.messages.server_tools import item_to_call, item_to_listing
+from antiphon.core.protocols.messages.server_tools import ServerCalls, item_to_listing
 from antiphon.errors import ApiError, ContextLengthExceeded, token_counts
 from antiphon.partial_json import object_arguments
 from antiphon.wire.events import DOCUMENT_CITATION
@@ -61,7 +61,8 @@ def shows_thinking(request: CreateResponse) -> bool:
 
 def response_to_message(response: Response, request: CreateResponse, facts: MessageFacts) -> Message:
     thinking, output = shows_thinking(request), [] if facts.only_reads else response.output
-    blocks = (item_to_blocks(item, facts, thinking=thinking) for item in output)
+    calls = ServerCalls(facts.search)
+    blocks = (item_to_blocks(item, facts, calls, thinking=thinking) for item in output)
     ending = message_ending(response, facts)
     return Message(
         model=response.model,
@@ -80,7 +81,9 @@ def message_id(response: Response) -> str:
     return f"msg_{response.id.removeprefix('resp_')}"
 
 
-def item_to_blocks(item: OutputItem, facts: MessageFacts, *, thinking: bool) -> Iterator[AnswerBlock | Block]:
+def item_to_blocks(
+    item: OutputItem, facts: MessageFacts, calls: ServerCalls, *, thinking: bool
+) -> Iterator[AnswerBlock | Block]:
     match item:
         case OutputMessage(content=parts):
             for part in parts:
@@ -96,7 +99,7 @@ def item_to_blocks(item: OutputItem, facts: MessageFacts, *, thinking: bool) -> 
             if facts.shows_listings:
                 yield item_to_listing(item)
         case _:
-            yield from item_to_call(item) or ()
+            yield from filter(None, calls.show(item) or ())
 
 
 def call_to_block(call: FunctionCall, facts: MessageFacts, input: dict[str, Any]) -> ToolUseBlock:
@@ -131,9 +134,10 @@ def part_to_blocks(part: OutputText) -> list[TextBlock]:
     for annotation in part.annotations:
         if (citation := annotation_to_citation(annotation)) is None:
             continue
-        if annotation["type"] == DOCUMENT_CITATION:
-            _add_text(blocks, *cutter.split(part.text[start : annotation["index"]]))
-            start, cutter.is_cited = annotation["index"], True
+        cites_document = annotation["type"] == DOCUMENT_CITATION
+        end = annotation["index" if cites_document else "end_index"]
+        _add_text(blocks, *cutter.split(part.text[start:end]))
+        start, cutter.is_cited = end, cutter.is_cited or cites_document
         blocks[-1].citations = [*(blocks[-1].citations or ()), citation]
     _add_text(blocks, *cutter.split(part.text[start:]))
     return blocks

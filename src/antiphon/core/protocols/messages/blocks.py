@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from antiphon.core.protocols.messages.documents import DocumentReader
 from antiphon.core.protocols.messages.places import Place
-from antiphon.core.protocols.messages.server_tools import blocks_to_item
+from antiphon.core.protocols.messages.server_tools import blocks_to_items
 from antiphon.core.protocols.messages.tools import ListedTool, to_list_item
 from antiphon.core.protocols.responses.read import convert
 from antiphon.errors import InvalidRequest, quoted
@@ -177,11 +177,11 @@ class ItemReader:
 
     def server_result(self, block: Block, where: str) -> None:
         use = self._uses.pop(str(block.get("tool_use_id")), None)
-        item = None if use is None else blocks_to_item(use, block)
-        if item is None:
-            self.foreign(block, where)
-        else:
+        items = [] if use is None else blocks_to_items(use, block)
+        for item in items:
             self._add(item, where)
+        if not items:
+            self.foreign(block, where)
 
     def listing(self, block: Block, where: str) -> None:
         """The tools of an MCP server, as an earlier answer has listed them. The server is not asked again."""

@@ -21,7 +21,7 @@ from antiphon.core.protocols.messages.answer import (
 )
 from antiphon.core.protocols.messages.facts import MessageFacts
 from antiphon.core.protocols.messages.inputs import InputText
-from antiphon.core.protocols.messages.server_tools import ServerCall, item_to_call, item_to_listing
+from antiphon.core.protocols.messages.server_tools import ServerCall, ServerCalls, item_to_listing
 from antiphon.wire import events
 from antiphon.wire.events import DOCUMENT_CITATION, DeltaEvent, Event
 from antiphon.wire.hosted_items import McpListTools
@@ -81,7 +81,7 @@ DELTAS: Mapping[type[Event], tuple[bytes, bytes]] = {
 
 
 class MessagesEncoder:
-    __slots__ = ("_cutter", "_facts", "_head", "_index", "_input", "_template", "_thinking")
+    __slots__ = ("_calls", "_cutter", "_facts", "_head", "_index", "_input", "_template", "_thinking")
 
     end: ClassVar[tuple[bytes, ...]] = ()
 
@@ -91,6 +91,7 @@ class MessagesEncoder:
         # The block that is open, or the last one.
         self._index = -1
         self._cutter = BlockCutter()
+        self._calls = ServerCalls(facts.search)
         # Of the call that is open.
         self._input: InputText | None = None
         # The template of the last delta, and its encoded beginning; empty: it is not shown.
@@ -196,14 +197,16 @@ class MessagesEncoder:
                 return self._start(CompactionBlock()) + self._delta(delta) + self._stop()
             case McpListTools() as item:
                 return self._start(item_to_listing(item)) + self._stop() if self._facts.shows_listings else b""
-        call = item_to_call(event.item)
+        call = self._calls.show(event.item)
         return b"" if call is None else self._server_call(call)
 
     def _server_call(self, call: ServerCall) -> bytes:
-        """Both of its blocks. The input of a use comes as deltas, as that of a client's tool does."""
-        input = to_json(call.use["input"]).decode()
-        use = self._start({**call.use, "input": {}}) + self._delta(InputJsonDelta(input)) + self._stop()
-        return use + self._start(call.result) + self._stop()
+        """Its blocks. The input of a use comes as deltas, as that of a client's tool does."""
+        shown = b""
+        if call.use is not None:
+            input = to_json(call.use["input"]).decode()
+            shown += self._start({**call.use, "input": {}}) + self._delta(InputJsonDelta(input)) + self._stop()
+        return shown if call.result is None else shown + self._start(call.result) + self._stop()
 
     def _part_added(self, event: events.ContentPartAdded) -> bytes:
         return self._start(TextBlock("")) if isinstance(event.part, OutputText | OutputRefusal) else b""

@@ -13,6 +13,8 @@ class MessageFacts(Struct):
     hides_thoughts: bool = False
     # The sets of the client's tools: their calls say to which of them they belong.
     toolsets: frozenset[str] = frozenset()
+    # The client's name for the search for tools.
+    search: str = ""
     # The answer has lists of the tools of MCP servers, for clients that send them back.
     shows_listings: bool = False
     # The prompt is to be in the engine's cache. Nothing that the model writes is shown.

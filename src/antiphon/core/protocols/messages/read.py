@@ -87,12 +87,14 @@ def body_to_request(body: bytes, headers: Mapping[str, str], limits: RequestLimi
     for tool, where in current_tools(given.tools or [], given.messages):
         tools.read(tool, where)
     tools.finish()
+    tools.define_found(reader.items)
     # Lists of tools make no message.
     items, places = [*tools.lists, *reader.items], [*(Place("tools") for _ in tools.lists), *reader.places]
     facts = MessageFacts(
         Places(places, tools.places, [*reader.uploads.values()]),
         hides_thoughts=given.thinking is not None and given.thinking.display == "omitted",
         toolsets=frozenset(tools.toolsets),
+        search=tools.search_name,
         edits=None if given.context_management is None else [],
         shows_listings=SHOWS_LISTINGS in headers.get(BETAS, ""),
         only_reads=given.max_tokens == 0,

@@ -16,24 +16,41 @@ from antiphon.wire.messages import Block
 from antiphon.wire.responses import OutputItem, ToolSearchCall
 
 # The names by which a model's uses are shown.
-SEARCH, FETCH, CODE, FIND_TOOLS = "web_search", "web_fetch", "code_execution", "tool_search_tool_bm25"
+SEARCH, FETCH, CODE, FIND_TOOLS = "web_search", "web_fetch", "code_execution", "tool_search_tool"
 # Why there is no result. Anthropic has a list of such codes for each tool, and this one in all of them.
 UNAVAILABLE = "unavailable"
 
 
 class ServerCall(NamedTuple):
-    use: Block
-    result: Block
+    # None: it is in another item.
+    use: Block | None
+    result: Block | None
 
 
 # ---- items → blocks --------------------------------------------------------------------------------------------------
 
 
-def item_to_call(item: OutputItem) -> ServerCall | None:
-    """None: the item is none of a tool that a server runs, or its client sees nothing of it."""
-    show = SHOWN.get(type(item))
-    # A call that was cut off has no result, and the next turn makes it anew.
-    return None if show is None or getattr(item, "status", None) == "incomplete" else show(item)
+class ServerCalls:
+    """Shows those of one message."""
+
+    def __init__(self, search: str) -> None:
+        """`search`: the client's name for the search for tools."""
+        self._search = search
+        # Of the latest search: what it found is an item of its own, right after it.
+        self._searched = ""
+
+    def show(self, item: OutputItem) -> ServerCall | None:
+        """None: the item is none of a tool that a server runs, or its client sees nothing of it."""
+        match item:
+            case ToolSearchCall(id=id, arguments=arguments):
+                self._searched = f"srvtoolu_{id}"
+                use = {"type": "server_tool_use", "id": self._searched, "name": self._search, "input": arguments}
+                return ServerCall(use, None)
+            case ToolSearchOutput():
+                return ServerCall(None, _found_tools(item, self._searched))
+        show = SHOWN.get(type(item))
+        # A call that was cut off has no result, and the next turn makes it anew.
+        return None if show is None or getattr(item, "status", None) == "incomplete" else show(item)
 
 
 def _call(item_id: str, name: str, input: dict[str, Any], content: Any, kind: str | None = None) -> ServerCall:
@@ -96,11 +113,10 @@ def _error_text(error: Any) -> str:
     return error if isinstance(error, str) else "" if error is None else msgspec.json.encode(error).decode()
 
 
-def _tool_search(item: ToolSearchOutput) -> ServerCall:
-    """The search and what it found are two items: the second one is shown, and stands for both."""
+def _found_tools(item: ToolSearchOutput, use_id: str) -> Block:
     names = [{"type": "tool_reference", "tool_name": name} for name in _names(item.tools)]
     content = {"type": "tool_search_tool_search_result", "tool_references": names}
-    return _call(item.id, FIND_TOOLS, {}, content, "tool_search")
+    return {"type": "tool_search_tool_result", "tool_use_id": use_id, "content": content}
 
 
 def item_to_listing(item: McpListTools) -> Block:
@@ -126,18 +142,29 @@ SHOWN: Mapping[type[Any], Callable[[Any], ServerCall | None]] = {
     WebSearchCall: _web_search,
     CodeInterpreterCall: _code,
     McpCall: _mcp,
-    ToolSearchOutput: _tool_search,
-    ToolSearchCall: lambda item: None,
 }
 
 
 # ---- blocks → items --------------------------------------------------------------------------------------------------
 
 
-def blocks_to_item(use: Block, result: Block) -> Item | None:
-    """The item of a call that a client sends back. None: it is of a tool that is not known here."""
-    read = READ.get("mcp" if use["type"] == "mcp_tool_use" else str(use.get("name")))
-    return None if read is None else read(use, result)
+def blocks_to_items(use: Block, result: Block) -> list[Item]:
+    """Those of a call that a client sends back. None: it is of a tool that is not known here."""
+    name = str(use.get("name"))
+    if name.startswith(FIND_TOOLS):
+        return _read_tool_search(use, result)
+    read = READ.get("mcp" if use["type"] == "mcp_tool_use" else name)
+    return [] if read is None else [read(use, result)]
+
+
+def _read_tool_search(use: Block, result: Block) -> list[Item]:
+    """The tools have only their names here: their definitions are among those of the request."""
+    content = result.get("content")
+    references = content.get("tool_references") if isinstance(content, dict) else None
+    found = [each for each in references if isinstance(each, dict)] if isinstance(references, list) else []
+    names = [{"type": "function", "name": str(each.get("tool_name"))} for each in found]
+    call = {"type": "tool_search_call", "arguments": use.get("input") or {}, "execution": "server"}
+    return [call, {"type": "tool_search_output", "tools": names, "execution": "server"}]
 
 
 def _input(use: Block, name: str) -> str:

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from antiphon.core.protocols.messages.client_tools import KNOWN, TOOLSETS, member_to_function, screen_of
 from antiphon.core.protocols.responses.read import convert
 from antiphon.errors import InvalidRequest, quoted
-from antiphon.wire.hosted_items import CodeInterpreterCall, McpListTools, WebSearchCall, type_of
+from antiphon.wire.hosted_items import CodeInterpreterCall, McpListTools, ToolSearchOutput, WebSearchCall, type_of
 from antiphon.wire.input_items import Item, Tool
 from antiphon.wire.messages import ToolChoice
 from antiphon.wire.responses import Count
@@ -24,6 +24,8 @@ from antiphon.wire.responses import Count
 _VERSION = re.compile(r"_\d{8}$")
 # Values of `include`.
 WEB_RESULTS, CODE_OUTPUTS = f"{type_of(WebSearchCall)}.results", f"{type_of(CodeInterpreterCall)}.outputs"
+# The item with the tools that a search has found.
+FOUND = type_of(ToolSearchOutput)
 NOT_RUN = "the tool {kind} was left out: the gateway does not run it"
 NO_EFFECT = "{member} of tool {kind} has no effect here"
 NOT_LIMITED = (
@@ -132,6 +134,8 @@ class ToolReader:
         self.include: list[str] = []
         # The names of tools that the gateway runs → their types.
         self.hosted: dict[str, str] = {}
+        # The client's name for the search for tools.
+        self.search_name = ""
         # The names of the toolsets of the client.
         self.toolsets: set[str] = set()
         # How often each of them may be called; None: as often as the model likes.
@@ -170,6 +174,13 @@ class ToolReader:
         if "code_interpreter" not in self.hosted.values():
             given = {"container": self._code.container, "container_upload": self._code.uploads}
             self.notices += [WITHOUT_CODE.format(name=name) for name, value in given.items() if value]
+
+    def define_found(self, items: list[Item]) -> None:
+        """What earlier searches have found has only names: each is the tool of this name."""
+        known = {tool["name"]: tool for tool in self.tools if tool["type"] == "function"}
+        for item in items:
+            if item["type"] == FOUND:
+                item["tools"] = [known[tool["name"]] for tool in item["tools"] if tool["name"] in known]
 
     def add(self, tool: Tool, where: str) -> None:
         self.tools.append(tool)
@@ -247,6 +258,7 @@ class ToolReader:
 
     def search(self, tool: Tool, where: str) -> None:
         self._note_unused(tool, Struct)
+        self.search_name = str(tool.get("name"))
         self.add({"type": "tool_search"}, where)
 
     def mcp_toolset(self, tool: Tool, where: str) -> None:
