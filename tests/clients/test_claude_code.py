@@ -404,6 +404,7 @@ async def test_a_small_model_gets_four_tools_and_a_fifth_of_the_prompt(claude: C
         assert file.read_text() == "Hello\n"
         file.unlink()
     lean, _, full, _ = engine.requests
+    assert "System tools" in await claude.says("/context"), "its commands are still there"
     assert tool_names(lean) == ["Bash", "Edit", "Read", "Write"]
     assert len(msgspec.json.encode(full)) > 5 * len(msgspec.json.encode(lean))
     assert lean["messages"][-1]["content"] == "Write a greeting"

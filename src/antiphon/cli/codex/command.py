@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import msgspec
 import typer
@@ -18,7 +17,15 @@ from antiphon.app.running_gateways import local_url
 from antiphon.cli.clients.gateway import DEFAULT_PORT, client_key, running_gateway
 from antiphon.cli.clients.process import run_process
 from antiphon.cli.clients.program import CannotStart, Choice
-from antiphon.cli.clients.session import Served, better_line, list_models, refuse_small_window, run_session
+from antiphon.cli.clients.session import (
+    Served,
+    better_line,
+    continue_line,
+    is_session,
+    list_models,
+    refuse_small_window,
+    run_session,
+)
 from antiphon.cli.codex.arguments import named_model, needs_model, without_model
 from antiphon.cli.codex.config import (
     BASE_SETTINGS,
@@ -41,8 +48,6 @@ from antiphon.settings.settings import Settings, data_directory
 
 # What the interactive Codex calls itself in its sessions. After others, it does not say how to continue them either.
 INTERACTIVE = "cli"
-# Codex itself has just named `codex resume ID`, which looks in the user's own folder.
-CONTINUE = "This session is one of Antiphon's. To continue it, run:\n  {command}"
 
 
 class _Meta(Struct):
@@ -60,17 +65,11 @@ def continue_hint(home: Path, since: float, options: Sequence[str], arguments: S
     the one that `arguments`, those of Codex, name: it may have been looked at only. `options`: those of `antiphon codex`."""
     changed = {file: file.stat().st_mtime for file in home.glob("sessions/*/*/*/rollout-*.jsonl")}
     for file in sorted(changed, key=changed.__getitem__, reverse=True):
-        if changed[file] < since and not file.stem.endswith(tuple(filter(_is_id, arguments))):
+        if changed[file] < since and not file.stem.endswith(tuple(filter(is_session, arguments))):
             continue
         if (session := _interactive(file)) is not None:
-            return CONTINUE.format(command=shlex.join(["antiphon", "codex", *options, "resume", session]))
+            return continue_line(CODEX, options, "resume", session)
     return None
-
-
-def _is_id(argument: str) -> bool:
-    with contextlib.suppress(ValueError):
-        return str(UUID(argument)) == argument
-    return False
 
 
 def _interactive(file: Path) -> str | None:
