@@ -1,7 +1,6 @@
 """Chat Completions through the gateway: what engines do badly is done here, and all the rest is passed on as it came."""
 
 import asyncio
-import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ import openai
 import pydantic
 import pytest
 from support.chat import CALL, CITY, USER, WEATHER
-from support.completions import chunks_of, deltas_of, finish_of, joined
+from support.completions import chunks_of, finish_of, joined
 from support.engine import OWN_FIELDS, MockEngine, Refusal, Writer, answer, call, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway, standing_before, started
 
@@ -203,6 +202,10 @@ async def test_a_wrong_field_is_named(gateway: GatewayUnderTest) -> None:
     assert (status, failed["error"]["param"], failed["error"]["code"]) == (400, "temperature", "invalid_type")
     status, failed = await gateway.post({**BODY, "tools": [{"type": "function", "function": {}}]}, path=PATH)
     assert (status, failed["error"]["param"]) == (400, "tools[0].function.name")
+    file = {"role": "user", "content": [{"type": "file", "file": {"file_data": "no base64!"}}]}
+    status, failed = await gateway.post({**BODY, "tools": [WEATHER], "messages": [USER, file]}, path=PATH)
+    assert (status, failed["error"]["param"]) == (400, "messages[1].content[0].file.file_data")
+    assert "`messages[1].content[0].file.file_data`" in failed["error"]["message"]
 
 
 async def test_the_fields_of_an_engine_reach_it() -> None:
@@ -422,77 +425,3 @@ async def test_other_routes_have_one_way(gateway: GatewayUnderTest) -> None:
     assert "antiphon-way" not in gateway.headers
     await gateway.post({"model": "mock", "input": "Hi"}, path="/v1/embeddings")
     assert gateway.headers["antiphon-way"] == "pass"
-
-
-# ---- beside the engine's own answers ---------------------------------------------------------------------------------
-
-STREAMS = Path(__file__).parents[2] / "golden" / "streams"
-# Where the engine's answer was not well formed: an error, a thought in the text, a thought twice, a call in the text.
-ILL_FORMED = ("_err_", "reasoning_none", "reasoning_then_toolcall", "deepseek-legacy", "chat_toolcall_auto")
-RECORDED = [path for path in sorted(STREAMS.glob("*.sse")) if not any(word in path.stem for word in ILL_FORMED)]
-IDS = [path.stem for path in RECORDED]
-KINDS = {"lc": "llamacpp", "vllm": "vllm"}
-TOOLS = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("get_weather", "get_time", "ping")]
-# vLLM's name, and ours.
-SAME = {"reasoning": "reasoning_content"}
-
-
-# What OpenAI's chunks have, and the engines write as they do.
-OF_CHUNK = {"id", "object", "created", "model", "choices", "usage"}
-OF_CHOICE = {"index", "delta", "finish_reason", "logprobs"}
-
-
-def extras_of(chunks: list[dict[str, Any]]) -> dict[str, Any]:
-    """The last value of each member that is the engine's own; of lists, such as tokens, all of them."""
-    extras: dict[str, Any] = {}
-    for each in chunks:
-        own = {name: value for name, value in each.items() if name not in OF_CHUNK}
-        for choice in each["choices"]:
-            own |= {name: value for name, value in choice.items() if name not in OF_CHOICE}
-        for name, value in own.items():
-            if value is not None:
-                extras[name] = [*extras.get(name, ()), *value] if isinstance(value, list) else value
-    return extras
-
-
-def told(raw: bytes) -> dict[str, Any]:
-    """What a client is told by a stream, without ids and times, and without what says nothing."""
-    chunks = chunks_of(raw)
-    message = joined(chunks)
-    for each in message.get("tool_calls", ()):
-        each["id"] = "an id"
-    # The line breaks around a thought are the template's.
-    message |= {name: text.lstrip("\n") for name, text in message.items() if isinstance(text, str)}
-    pieces = [delta["content"] for delta in deltas_of(chunks) if delta.get("content")]
-    return {
-        "message": {SAME.get(name, name): value for name, value in message.items() if value not in ("", [])},
-        "pieces": [*itertools.dropwhile(str.isspace, pieces)],
-        "finish": finish_of(chunks),
-        "model": {chunk["model"] for chunk in chunks},
-        "extras": extras_of(chunks),
-    }
-
-
-@pytest.mark.parametrize(("kind", "raw"), [(path.stem.split("_")[0], path.read_bytes()) for path in RECORDED], ids=IDS)
-async def test_both_ways_tell_a_client_the_same_of_an_answer_that_is_well_formed(kind: str, raw: bytes) -> None:
-    async def write_frames(write: Writer) -> None:
-        for frame in raw.split(b"\n\n")[:-1]:
-            await write(frame + b"\n\n")
-
-    expected = told(raw)
-    (model,) = expected["model"]
-    # Where there are tools, what looks like a call is not shown before it is known to be none.
-    has_calls = "tool_calls" in expected["message"]
-    asked = {"tools": TOOLS} if has_calls else {"tool_choice": "auto"}
-    told_by: list[dict[str, Any]] = []
-    async with standing_before(KINDS[kind], write_frames, write_frames) as (gateway, engine):
-        engine.lists(model)
-        engine.objects_to = lambda body: None
-        for fields in ({"n": 2}, {}):
-            body = {**BODY, "model": model, "stream": True, **asked, **fields}
-            async with gateway.client.post(gateway.url + PATH, json=body) as answered:
-                assert answered.headers["antiphon-notice"].startswith("the answer was passed" if fields else CHECKED)
-                told_by.append(told(await answered.read()))
-    passed, checked = told_by
-    assert passed == expected
-    assert checked == passed

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 from support.chat import CALL, USER, WEATHER, read
 
@@ -304,18 +303,3 @@ def test_what_is_no_json_is_refused() -> None:
         CHAT.read(b"{", {}, DEFAULT_LIMITS)
     assert refused.value.code == "invalid_json"
     assert CHAT.read(b"[1]", {}, DEFAULT_LIMITS).passes
-
-
-def test_an_error_has_the_names_of_this_api() -> None:
-    error = InvalidRequest(
-        "Invalid `text.format.schema`: not a JSON schema.", param="text.format.schema", code="invalid_json_schema"
-    )
-    status, body, headers = CHAT.error(error)
-    inner = msgspec.json.decode(body)["error"]
-    assert (status, headers["Content-Type"]) == (400, "application/json")
-    assert inner == {
-        "message": "Invalid `response_format.json_schema.schema`: not a JSON schema.",
-        "type": "invalid_request_error",
-        "param": "response_format.json_schema.schema",
-        "code": "invalid_json_schema",
-    }

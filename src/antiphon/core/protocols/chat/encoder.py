@@ -14,6 +14,7 @@ from antiphon.core.protocols.chat.answer import (
     item_to_call,
     to_annotation,
 )
+from antiphon.core.protocols.chat.places import Places
 from antiphon.wire import events
 from antiphon.wire.chat_completions import ChatLogprobs, ChatStreamOptions, ToolCall
 from antiphon.wire.events import DeltaEvent, Event
@@ -46,12 +47,13 @@ def _more(members: Mapping[str, Any]) -> bytes:
 
 
 class ChatEncoder:
-    __slots__ = ("_before", "_calls", "_end", "_extras", "_has_begun", "_head", "_tail", "_template", "_usage")
+    __slots__ = ("_before", "_calls", "_end", "_extras", "_has_begun", "_head", "_places", "_tail", "_template", "_usage")
 
     end: ClassVar[tuple[bytes, ...]] = (DONE,)
 
-    def __init__(self, request: CreateResponse) -> None:
+    def __init__(self, request: CreateResponse, places: Places) -> None:
         options = request.stream_options
+        self._places = places
         self._usage = isinstance(options, ChatStreamOptions) and bool(options.include_usage)
         # What every chunk begins and ends with.
         self._before = b""
@@ -154,7 +156,7 @@ class ChatEncoder:
 
     def _failed(self, event: events.ResponseFailed) -> bytes:
         error = event.response.error or ResponseError("server_error", "The response failed.")
-        return FRAME_HEAD + to_json(failed_to_envelope(error)) + FRAME_TAIL
+        return FRAME_HEAD + to_json(failed_to_envelope(error, self._places)) + FRAME_TAIL
 
 
 # What is written for each event. What is not listed has no form in this protocol: a chunk says it all.

@@ -6,6 +6,7 @@ What an engine is sent must not change from turn to turn: a message becomes the 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from antiphon.core.protocols.chat.places import OF_CALL, OF_CUSTOM_CALL, OF_MESSAGE, Place
 from antiphon.core.protocols.responses.read import convert
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.partial_json import arguments_to_text
@@ -26,10 +27,11 @@ NAMES = "the names of participants (`name` of a message) were left out"
 
 
 class ItemReader:
-    """Reads messages one after another. `items` are those of all that were read."""
+    """Reads messages one after another. `items` are those of all that were read, `places` say where each was."""
 
     def __init__(self) -> None:
         self.items: list[Item] = []
+        self.places: list[Place] = []
         # The ids of calls so far, and the types of their outputs.
         self._outputs: dict[str, str] = {}
         self._has_names = False
@@ -64,7 +66,7 @@ class ItemReader:
             # Some clients keep only the last piece of a streamed thought, which may be a line break.
             thought = ""
         if thought:
-            self.items.append({"type": "reasoning", "content": [{"type": "reasoning_text", "text": thought}]})
+            self._add({"type": "reasoning", "content": [{"type": "reasoning_text", "text": thought}]}, where)
         calls = said.tool_calls or []
         content = said.content or said.refusal or ""
         # An empty message is a turn, too.
@@ -80,24 +82,28 @@ class ItemReader:
             problem = f"No call has the id {quoted(id)}: a message of role tool must follow the call that it answers."
             raise InvalidRequest(problem, param=f"{where}.tool_call_id", code="tool_call_not_found")
         output = content if isinstance(content, str) else [*_parts(content or [], f"{where}.content")]
-        self.items.append({"type": self._outputs[id], "call_id": id, "output": output or ""})
+        self._add({"type": self._outputs[id], "call_id": id, "output": output or ""}, where)
+
+    def _add(self, item: Item, where: str, names: Mapping[str, str] = OF_MESSAGE) -> None:
+        self.items.append(item)
+        self.places.append(Place(where, names))
 
     def _add_message(self, role: str, content: str | list[Part], where: str) -> None:
         read = content if isinstance(content, str) else [*_parts(content, f"{where}.content")]
-        self.items.append({"type": "message", "role": role, "content": read})
+        self._add({"type": "message", "role": role, "content": read}, where)
 
     def _add_call(self, call: Item, where: str) -> None:
         if call.get("type", "function") == "custom":
             custom = convert(call, CustomCallInput, where)
             named = {"call_id": custom.id, "name": custom.custom.name}
-            self.items.append({"type": "custom_tool_call", **named, "input": custom.custom.input})
+            self._add({"type": "custom_tool_call", **named, "input": custom.custom.input}, where, OF_CUSTOM_CALL)
             self._outputs[custom.id] = "custom_tool_call_output"
             return
         called = convert(call, FunctionCallInput, where)
         given = called.function.arguments
         arguments = given if isinstance(given, str) else arguments_to_text(given)
         named = {"call_id": called.id, "name": called.function.name}
-        self.items.append({"type": "function_call", **named, "arguments": arguments})
+        self._add({"type": "function_call", **named, "arguments": arguments}, where, OF_CALL)
         self._outputs[called.id] = "function_call_output"
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from antiphon.core.protocols.chat.messages import ItemReader
+from antiphon.core.protocols.chat.places import Places
 from antiphon.core.protocols.chat.ways import NO_RULES, PASSED, WEB_SEARCH, Rules, choose_way
 from antiphon.core.protocols.client_protocol import ReadRequest
 from antiphon.core.protocols.responses.fields import LOGPROBS, RequestLimits, check_nesting, check_request
@@ -48,8 +49,13 @@ def body_to_request(body: bytes, limits: RequestLimits, rules: Rules = NO_RULES,
         raise InvalidRequest("`messages` must have a message.", param="messages", code="empty_array")
     request = _to_request(given, reader)
     request.beyond = Beyond(engine_fields=_engine_fields(value), passes_extras=True)
-    check_request(request, limits)
-    return ReadRequest(request, (), [*notices, *reader.notices, *_notices(given)])
+    places = Places(reader.places)
+    try:
+        check_request(request, limits)
+    except InvalidRequest as wrong:
+        wrong.reword(places.in_own_words)
+        raise
+    return ReadRequest(request, (), [*notices, *reader.notices, *_notices(given)], facts=places)
 
 
 def _to_request(given: CreateChat, reader: ItemReader) -> CreateResponse:
