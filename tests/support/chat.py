@@ -1,7 +1,7 @@
 """Chat requests for the tests, which are read and run without a gateway."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.protocols.chat.protocol import CHAT
 from antiphon.core.protocols.client_protocol import ReadRequest
 from antiphon.core.protocols.responses.fields import DEFAULT_LIMITS
+from antiphon.wire.responses import CreateResponse
 from support.completions import check_chunks, chunks_of
 from support.sync_runs import run_exchange
 
@@ -34,12 +35,32 @@ def read(**fields: Any) -> ReadRequest:
     return CHAT.read(msgspec.json.encode(body), {}, DEFAULT_LIMITS)
 
 
+def exchange_of(request: CreateResponse, dialect: Dialect) -> Exchange:
+    numbers = itertools.count(1)
+    environment = Environment(new_id=lambda prefix: f"{prefix}_{next(numbers)}", now=lambda: 1).plain()
+    return Exchange(request, [EngineKnowledge(dialect)], environment, response_id="resp_1", may_ask_again=False)
+
+
+def arrivals(frames: Iterable[bytes], **fields: Any) -> Iterator[tuple[int, bytes]]:
+    """What a client is sent, each piece with the number of the engine's frame that has brought it."""
+    request, came = read(**{"stream": True, **fields}).request, itertools.count()
+    encoder, last = CHAT.encoder(request), 0
+
+    def arriving() -> Iterator[bytes]:
+        nonlocal last
+        for frame in frames:
+            last = next(came)
+            yield frame
+
+    for event in run_exchange(exchange_of(request, PLAIN), lambda step: arriving()):
+        if sent := encoder.encode(event):
+            yield last, sent
+
+
 def run(pieces: Iterable[bytes], dialect: Dialect = PLAIN, **fields: Any) -> tuple[bytes, dict[str, Any]]:
     """The stream and the whole answer to a request whose engine gives this answer."""
-    request, numbers = read(**{"tools": [WEATHER], "stream": True, **fields}).request, itertools.count(1)
-    environment = Environment(new_id=lambda prefix: f"{prefix}_{next(numbers)}", now=lambda: 1).plain()
-    exchange = Exchange(request, [EngineKnowledge(dialect)], environment, response_id="resp_1", may_ask_again=False)
-    encoder = CHAT.encoder(request)
+    request = read(**{"tools": [WEATHER], "stream": True, **fields}).request
+    exchange, encoder = exchange_of(request, dialect), CHAT.encoder(request)
     events: list[AnyEvent] = list(run_exchange(exchange, lambda step: pieces))
     stream = b"".join((*map(encoder.encode, events), *encoder.end))
     # A delta in its compact form is written as in its full one.
