@@ -153,7 +153,12 @@ def test_probabilities_come_with_their_tokens() -> None:
 
 
 def test_the_tier_is_named_to_those_who_ask() -> None:
-    assert run([text("Hi")], service_tier="auto")[1]["service_tier"] == "default"
+    stream, whole = run([text("Hi")], service_tier="auto", stream_options={"include_usage": True})
+    assert {chunk["service_tier"] for chunk in chunks_of(stream)} == {whole["service_tier"]} == {"default"}
+
+
+def test_metadata_come_back_with_the_whole_answer() -> None:
+    assert run([text("Hi")], metadata={"a": "b"})[1]["metadata"] == {"a": "b"}
 
 
 def test_what_fails_in_the_middle_is_an_error_object() -> None:

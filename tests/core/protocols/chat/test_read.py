@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from support.chat import CALL, USER, WEATHER, read
 
-from antiphon.core.protocols.chat.messages import NAMES
+from antiphon.core.protocols.chat.messages import BREAKPOINTS, NAMES
 from antiphon.core.protocols.chat.protocol import CHAT
-from antiphon.core.protocols.chat.read import NOT_PADDED, NOT_STORED
+from antiphon.core.protocols.chat.read import NO_EFFECT, NOT_STORED, PADDING
 from antiphon.core.protocols.responses.fields import DEFAULT_LIMITS, LOGPROBS
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat_completions import ChatStreamOptions
@@ -42,7 +42,7 @@ FIELDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "top_logprobs": ({"logprobs": True, "top_logprobs": 3}, {"include": [LOGPROBS], "top_logprobs": 3}),
     "no logprobs": ({"logprobs": False, "top_logprobs": 3}, {"include": None, "top_logprobs": None}),
     "user": ({"user": "ada"}, {"user": "ada"}),
-    "metadata": ({"metadata": {"a": "b"}}, {"metadata": None}),
+    "metadata": ({"metadata": {"a": "b"}}, {"metadata": {"a": "b"}}),
     "store": ({"store": True}, {"store": False}),
     "reasoning_effort": ({"reasoning_effort": "low"}, {"reasoning": ReasoningOptions(effort="low")}),
     "verbosity": ({"verbosity": "low"}, {"text": TextOptions(verbosity="low")}),
@@ -163,6 +163,16 @@ MESSAGES: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
     ),
     "an answer": ({"role": "assistant", "content": "Yes."}, [{"type": "message", "role": "assistant", "content": "Yes."}]),
     "a refusal": ({"role": "assistant", "refusal": "No."}, [{"type": "message", "role": "assistant", "content": "No."}]),
+    "words and a refusal": (
+        {"role": "assistant", "content": "Hm.", "refusal": "No."},
+        [
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "text", "text": "Hm."}, {"type": "refusal", "refusal": "No."}],
+            }
+        ],
+    ),
     "an empty answer": ({"role": "assistant", "content": ""}, [{"type": "message", "role": "assistant", "content": ""}]),
     "a thought, words and calls": (
         {
@@ -230,14 +240,26 @@ def test_a_result_belongs_to_its_call() -> None:
 
 
 def test_nothing_is_left_out_without_a_notice() -> None:
+    marked = {"type": "text", "text": "Hi", "prompt_cache_breakpoint": {"mode": "explicit"}}
     made = read(
         tools=[WEATHER],
-        messages=[USER | {"name": "ada"}, USER | {"name": "bob"}],
+        messages=[USER | {"name": "ada"}, USER | {"name": "bob"}, {"role": "user", "content": [marked, marked]}],
         store=True,
         stream_options={"include_obfuscation": True},
+        prompt_cache_options={"mode": "explicit"},
+        safety_identifier="s",
     )
-    assert made.notices[1:] == [NAMES, NOT_STORED, NOT_PADDED]
+    idle = ["prompt_cache_options", "safety_identifier", PADDING]
+    assert made.notices[1:] == [NAMES, BREAKPOINTS, NOT_STORED, *(NO_EFFECT.format(field=field) for field in idle)]
     assert made.unknown == ()
+    assert made.request.beyond is not None
+    assert made.request.beyond.engine_fields is None
+
+
+def test_who_asks_for_moderation_relies_on_it() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        request(moderation={"model": "omni-moderation-latest"})
+    assert (refused.value.param, refused.value.code) == ("moderation", "unsupported_parameter")
 
 
 WRONG: dict[str, tuple[dict[str, Any], str, str]] = {

@@ -53,6 +53,7 @@ def response_to_completion(response: Response, request: CreateResponse) -> ChatC
         choices=[choice],
         usage=completion_usage(response),
         service_tier=UNSET if request.service_tier is None else response.service_tier,
+        metadata=request.metadata or UNSET,
     )
 
 
