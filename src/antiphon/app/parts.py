@@ -58,6 +58,7 @@ from antiphon.gateway.limits.threads import ViewPlaces
 from antiphon.gateway.runs.checker import Checker
 from antiphon.gateway.runs.gateway import Gateway
 from antiphon.gateway.runs.observers import MakeObserver
+from antiphon.gateway.runs.own_embeddings import OwnEmbeddings
 from antiphon.gateway.runs.steps import Equipment
 from antiphon.gateway.runs.timers import Timeouts
 from antiphon.gateway.state.conversations import Conversations
@@ -195,6 +196,7 @@ class Storage(Struct, frozen=True):
     batches: Batches
     texts: FileTexts
     retrieval: Retrieval
+    embeddings: OwnEmbeddings
     # None: the settings switch them off.
     containers: Containers | None
 
@@ -206,7 +208,8 @@ def make_storage(given: Given, reader: Checker, pool: Pool) -> Storage:
     models = EmbeddingModels(settings.vector_stores, pool, given.session)
     retrieval = Retrieval(settings.vector_stores, stored, files, texts, models, extensions.intervals.indexing)
     batches = Batches(stored, files, batch_limits(settings), new_id)
-    return Storage(files, batches, texts, retrieval, make_containers(settings, files, extensions.kernels, given.part.slot))
+    containers = make_containers(settings, files, extensions.kernels, given.part.slot)
+    return Storage(files, batches, texts, retrieval, OwnEmbeddings(models.own), containers)
 
 
 def make_resources(storage: Storage, gateway: Gateway) -> Resources:
@@ -214,7 +217,15 @@ def make_resources(storage: Storage, gateway: Gateway) -> Resources:
     gateway.owners.moving_too += [storage.files.move_owner, stores.move_owner, storage.batches.move_owner]
     conversations = Conversations(gateway.store, retention=gateway.retention, files=storage.files)
     retrieval = storage.retrieval
-    return Resources(conversations, storage.files, stores, retrieval.store_files, storage.batches, storage.containers)
+    return Resources(
+        conversations,
+        storage.files,
+        stores,
+        retrieval.store_files,
+        storage.batches,
+        storage.embeddings,
+        storage.containers,
+    )
 
 
 class Tools(Struct, frozen=True):
@@ -350,7 +361,7 @@ def make_batch_runner(
     settings, stored = given.settings, given.store.files
     by_path = {path: each for each in protocols for path in each.paths}
     options = batch_options(settings, given.extensions.intervals.batch_step)
-    parts = LineParts(new_id("gateway"), gateway, stored.database, storage.files, by_path, options.attempts)
+    parts = LineParts(new_id("gateway"), gateway, stored.database, storage.files, by_path, storage.embeddings, options.attempts)
     return BatchRunner(stored, storage.files, reader.run, parts, options)
 
 

@@ -12,13 +12,14 @@ import aiohttp
 from aiohttp import web
 
 from antiphon.core.knowledge.retry_advice import headers_to_advice
+from antiphon.core.protocols.client_protocol import JSON
 from antiphon.engines.upstream import Engine
 from antiphon.errors import seconds_to_header
 from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.gateway.runs.gateway import ReceivedRequest
 from antiphon.gateway.runs.passed_requests import PassedBody, PassedRequest, model_of
-from antiphon.server.answers import notice_header
+from antiphon.server.answers import notice_header, to_answer
 from antiphon.server.bodies import Bodies, in_turn
 from antiphon.server.parts import APP
 from antiphon.server.paths import canonical_path
@@ -53,6 +54,18 @@ async def passed_through(request: web.Request, bodies: Bodies) -> web.StreamResp
     async with request.app[APP].gateway.admission.entered(request[OWNER]) as seat:
         named = await in_turn(request, partial(model_of, body), large=len(body) >= LARGE_BODY)
         return await _pass_through(request, PassedBody(body, named), seat)
+
+
+async def embeddings(request: web.Request, bodies: Bodies) -> web.StreamResponse:
+    """The engine's, or those of the model that comes with Antiphon."""
+    body, app = await bodies.read(request), request.app[APP]
+    async with app.gateway.admission.entered(request[OWNER]) as seat:
+        named = await in_turn(request, partial(model_of, body), large=len(body) >= LARGE_BODY)
+        own = app.resources.embeddings
+        if not await own.answers_for(named, app.gateway):
+            return await _pass_through(request, PassedBody(body, named), seat)
+        request[STATE].logged["model"] = named
+        return to_answer(await own.answer(app.gateway, body, request[OWNER]), JSON, {})
 
 
 async def pass_received(request: web.Request, received: ReceivedRequest) -> web.StreamResponse:

@@ -25,7 +25,7 @@ from antiphon.server.routes import (
 )
 from antiphon.server.routes.bulk import batches, message_batches
 from antiphon.server.routes.metrics import metrics
-from antiphon.server.routes.passed_through import passed_through
+from antiphon.server.routes.passed_through import embeddings, passed_through
 
 Answer: TypeAlias = Awaitable[web.StreamResponse]
 
@@ -99,7 +99,7 @@ API_ROUTES = [
     web.get("/v1/models/{id:.+}", models.model),
     _post("/v1/chat/completions", passed_through, LARGE),
     _post("/v1/completions", passed_through, LARGE),
-    _post("/v1/embeddings", passed_through, LARGE),
+    _post("/v1/embeddings", embeddings, LARGE),
 ]
 OTHER_ROUTES = [
     web.get("/health", models.health),
