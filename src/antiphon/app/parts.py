@@ -49,6 +49,7 @@ from antiphon.engines.upstream import Engine
 from antiphon.files.batches.batches import Batches
 from antiphon.files.file_inputs import MOST_PROCESSES, OWN_PROCESSES, FileInputs, FileTexts
 from antiphon.files.library import FileLibrary
+from antiphon.files.uploads import Uploads
 from antiphon.gateway.background.workers import Workers
 from antiphon.gateway.batches.line_run import LineParts
 from antiphon.gateway.batches.runner import BatchRunner
@@ -194,6 +195,7 @@ class Storage(Struct, frozen=True):
 
     files: FileLibrary
     batches: Batches
+    uploads: Uploads
     texts: FileTexts
     retrieval: Retrieval
     embeddings: OwnEmbeddings
@@ -209,12 +211,13 @@ def make_storage(given: Given, reader: Checker, pool: Pool) -> Storage:
     retrieval = Retrieval(settings.vector_stores, stored, files, texts, models, extensions.intervals.indexing)
     batches = Batches(stored, files, batch_limits(settings), new_id)
     containers = make_containers(settings, files, extensions.kernels, given.part.slot)
-    return Storage(files, batches, texts, retrieval, OwnEmbeddings(models.own), containers)
+    return Storage(files, batches, Uploads(stored, files, new_id), texts, retrieval, OwnEmbeddings(models.own), containers)
 
 
 def make_resources(storage: Storage, gateway: Gateway) -> Resources:
     stores = storage.retrieval.stores
-    gateway.owners.moving_too += [storage.files.move_owner, stores.move_owner, storage.batches.move_owner]
+    owned = (storage.files, stores, storage.batches, storage.uploads)
+    gateway.owners.moving_too += [each.move_owner for each in owned]
     conversations = Conversations(gateway.store, retention=gateway.retention, files=storage.files)
     retrieval = storage.retrieval
     return Resources(
@@ -223,6 +226,7 @@ def make_resources(storage: Storage, gateway: Gateway) -> Resources:
         stores,
         retrieval.store_files,
         storage.batches,
+        storage.uploads,
         storage.embeddings,
         storage.containers,
     )

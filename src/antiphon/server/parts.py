@@ -8,6 +8,7 @@ from msgspec import Struct
 from antiphon.errors import Unauthorized
 from antiphon.files.batches.batches import Batches
 from antiphon.files.library import FileLibrary
+from antiphon.files.uploads import Uploads
 from antiphon.files.vector_stores.store_files import StoreFiles
 from antiphon.files.vector_stores.vector_stores import VectorStores
 from antiphon.gateway.runs.gateway import Gateway
@@ -58,6 +59,7 @@ class Resources(Struct, frozen=True):
     vector_stores: VectorStores
     store_files: StoreFiles
     batches: Batches
+    uploads: Uploads
     embeddings: OwnEmbeddings
     # None: the settings switch them off.
     containers: Containers | None

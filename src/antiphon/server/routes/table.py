@@ -23,7 +23,7 @@ from antiphon.server.routes import (
     vector_stores,
     websocket,
 )
-from antiphon.server.routes.bulk import batches, message_batches
+from antiphon.server.routes.bulk import batches, message_batches, uploads
 from antiphon.server.routes.metrics import metrics
 from antiphon.server.routes.passed_through import embeddings, passed_through
 
@@ -69,6 +69,11 @@ API_ROUTES = [
     web.get("/v1/files/{id}", files.retrieve),
     web.delete("/v1/files/{id}", files.delete),
     web.get("/v1/files/{id}/content", files.content),
+    _post("/v1/uploads", uploads.create, SMALL),
+    # A form is read piece by piece.
+    _post("/v1/uploads/{id}/parts", uploads.add_part, None),
+    _post("/v1/uploads/{id}/complete", uploads.complete, SMALL),
+    _post("/v1/uploads/{id}/cancel", uploads.cancel, None),
     _post("/v1/batches", batches.create, SMALL),
     web.get("/v1/batches", batches.list_batches),
     web.get("/v1/batches/{id}", batches.retrieve),
