@@ -25,7 +25,7 @@ from antiphon.server.routes import (
 )
 from antiphon.server.routes.bulk import batches, message_batches, uploads
 from antiphon.server.routes.metrics import metrics
-from antiphon.server.routes.passed_through import embeddings, passed_through
+from antiphon.server.routes.passed_through import embeddings, passed_through, passed_to_its_engine
 
 Answer: TypeAlias = Awaitable[web.StreamResponse]
 
@@ -34,6 +34,13 @@ def _post(path: str, handler: Callable[..., Answer], bodies: Bodies | None) -> w
     """`bodies`: how large they may be. None: the handler reads none, or a form, piece by piece."""
     return web.post(path, handler if bodies is None else partial(handler, bodies=bodies))
 
+
+# What only some engines serve.
+ENGINE_PATHS = (
+    *("audio/speech", "audio/transcriptions", "audio/translations"),
+    *("images/generations", "images/edits", "images/variations"),
+    *("rerank", "moderations"),
+)
 
 # Also under other prefixes.
 API_ROUTES = [
@@ -105,6 +112,7 @@ API_ROUTES = [
     _post("/v1/chat/completions", passed_through, LARGE),
     _post("/v1/completions", passed_through, LARGE),
     _post("/v1/embeddings", embeddings, LARGE),
+    *(_post(f"/v1/{path}", passed_to_its_engine, LARGE) for path in ENGINE_PATHS),
 ]
 OTHER_ROUTES = [
     web.get("/health", models.health),
