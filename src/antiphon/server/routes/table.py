@@ -23,9 +23,9 @@ from antiphon.server.routes import (
     vector_stores,
     websocket,
 )
-from antiphon.server.routes.bulk import batches, message_batches
+from antiphon.server.routes.bulk import batches, message_batches, uploads
 from antiphon.server.routes.metrics import metrics
-from antiphon.server.routes.passed_through import passed_through
+from antiphon.server.routes.passed_through import embeddings, passed_through, passed_to_its_engine
 
 Answer: TypeAlias = Awaitable[web.StreamResponse]
 
@@ -37,6 +37,13 @@ def _post(path: str, handler: Callable[..., Answer], bodies: Bodies | None) -> w
 
 # A file of a container.
 MADE = "{id:cfile_[0-9a-zA-Z_-]+}"
+# What only some engines serve.
+ENGINE_PATHS = (
+    *("audio/speech", "audio/transcriptions", "audio/translations"),
+    *("images/generations", "images/edits", "images/variations"),
+    *("rerank", "moderations"),
+)
+
 # Also under other prefixes.
 API_ROUTES = [
     _post("/v1/responses", responses.create, LARGE),
@@ -75,6 +82,11 @@ API_ROUTES = [
     web.get("/v1/files/{id}", files.retrieve),
     web.delete("/v1/files/{id}", files.delete),
     web.get("/v1/files/{id}/content", files.content),
+    _post("/v1/uploads", uploads.create, SMALL),
+    # A form is read piece by piece.
+    _post("/v1/uploads/{id}/parts", uploads.add_part, None),
+    _post("/v1/uploads/{id}/complete", uploads.complete, SMALL),
+    _post("/v1/uploads/{id}/cancel", uploads.cancel, None),
     _post("/v1/batches", batches.create, SMALL),
     web.get("/v1/batches", batches.list_batches),
     web.get("/v1/batches/{id}", batches.retrieve),
@@ -105,7 +117,8 @@ API_ROUTES = [
     web.get("/v1/models/{id:.+}", models.model),
     _post("/v1/chat/completions", passed_through, LARGE),
     _post("/v1/completions", passed_through, LARGE),
-    _post("/v1/embeddings", passed_through, LARGE),
+    _post("/v1/embeddings", embeddings, LARGE),
+    *(_post(f"/v1/{path}", passed_to_its_engine, LARGE) for path in ENGINE_PATHS),
 ]
 OTHER_ROUTES = [
     web.get("/health", models.health),
