@@ -49,6 +49,11 @@ core/hosted/rows.py
 core/prompt
 core/exchange
 core/recording
+store/account_records.py
+store/records.py
+store/wakeups.py
+store/operations.py
+store/accounts
 store
 store/sql
 store/sqlite
@@ -80,6 +85,7 @@ tools/file_search
 tools/code_interpreter
 tools/image_generation
 gateway
+gateway/usage
 gateway/limits
 gateway/state
 gateway/runs
@@ -498,6 +504,8 @@ READS_JSON = {
     "server/siblings.py",
     "server/bodies.py",
     "server/routes/websocket.py",
+    # What an engine says that it has used.
+    "gateway/usage/counting.py",
 }
 
 

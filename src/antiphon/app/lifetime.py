@@ -15,7 +15,7 @@ from antiphon.engines.discovery import Discovery
 from antiphon.engines.probes.examiner import Examiner
 from antiphon.gateway.background.workers import Workers
 from antiphon.gateway.runs.checker import Checker
-from antiphon.gateway.state.housekeeping import sweep_files, sweep_store
+from antiphon.gateway.state.housekeeping import StoreLimits, sweep_files, sweep_store
 from antiphon.server.parts import APP
 from antiphon.server.readiness import GOING_AWAY
 from antiphon.tools.mcp.runner import McpRunner, NoMcp
@@ -57,12 +57,12 @@ class Beside(Struct):
 BESIDE = web.AppKey("beside", Beside)
 
 
-def join(app: web.Application, *, store_max_bytes: int | None, checkers: Sequence[Checker]) -> None:
-    """Lets it run with the application. `store_max_bytes`: within which the store is kept; None: another process does that.
+def join(app: web.Application, *, limits: StoreLimits | None, checkers: Sequence[Checker]) -> None:
+    """Lets it run with the application. `limits`: within which the store is kept; None: another process does that.
     `checkers`: those that end with it."""
     app.cleanup_ctx.append(watch)
-    if store_max_bytes is not None:
-        app.cleanup_ctx.append(partial(sweep, store_max_bytes=store_max_bytes))
+    if limits is not None:
+        app.cleanup_ctx.append(partial(sweep, limits=limits))
     app.cleanup_ctx.append(close_mcp)
     app.cleanup_ctx.append(close_tools)
     app.cleanup_ctx.append(watch_containers)
@@ -76,16 +76,17 @@ async def watch(app: web.Application) -> AsyncIterator[None]:
     discovery.when_made = examiner.examine
     for engine in gateway.pool.engines:
         examiner.examine(engine)
-    async with _tasks(gateway.pool.watch(), discovery.watch(), gateway.owners.watch()):
+    async with _tasks(gateway.pool.watch(), discovery.watch(), gateway.owners.watch(), gateway.ledger.keep_flushing()):
         yield
+    await gateway.ledger.try_to_flush()
     await app[APP].open.readiness.close()
     # A detection may be waiting for the examiner.
     await gateway.pool.close()
     await examiner.close()
 
 
-async def sweep(app: web.Application, store_max_bytes: int) -> AsyncIterator[None]:
-    stored, resources = sweep_store(app[APP].gateway.store, store_max_bytes), app[APP].resources
+async def sweep(app: web.Application, limits: StoreLimits) -> AsyncIterator[None]:
+    stored, resources = sweep_store(app[APP].gateway.store, limits), app[APP].resources
     files, stores = sweep_files(resources.files), sweep_files(resources.vector_stores, kind="vector_stores")
     async with _tasks(stored, files, stores):
         yield

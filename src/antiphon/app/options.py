@@ -13,6 +13,7 @@ from antiphon.files.library import FileLimits
 from antiphon.files.vector_stores.indexer import DEFAULT_INDEXING, IndexerOptions
 from antiphon.gateway.background.attempts import RETRY_INTERVAL, BackgroundOptions
 from antiphon.gateway.limits.places import AdmissionLimits
+from antiphon.gateway.state.housekeeping import StoreLimits
 from antiphon.server.answers import TOO_SLOW, answer_unrouted
 from antiphon.server.parts import HttpLimits
 from antiphon.server.paths import ProtocolPaths, is_uploaded_form
@@ -69,6 +70,10 @@ def request_limits(settings: Settings) -> RequestLimits:
 
 def file_limits(settings: Settings) -> FileLimits:
     return FileLimits(settings.files.max_file_bytes, settings.files.key_bytes, settings.files.max_bytes)
+
+
+def store_limits(settings: Settings) -> StoreLimits:
+    return StoreLimits(settings.store_max_bytes, settings.usage.keep_days)
 
 
 def admission_limits(settings: Settings) -> AdmissionLimits:

@@ -56,6 +56,7 @@ from antiphon.gateway.runs.timers import Timeouts
 from antiphon.gateway.state.conversations import Conversations
 from antiphon.gateway.state.owners import Keyring, Owners
 from antiphon.gateway.state.seal import load_key, make_sealer
+from antiphon.gateway.usage.ledger import Ledger
 from antiphon.ids import new_id
 from antiphon.logs import log
 from antiphon.sandbox.containers.containers import Containers
@@ -245,6 +246,7 @@ def make_gateway(
         unstored_retention=math.ceil(settings.unstored_retention),
         stores_messages=settings.store_messages,
         owners=Owners(store, earlier_owners(settings)),
+        ledger=Ledger(store.accounts, pool.is_listed, is_kept=settings.usage.enabled),
         make_sealer=partial(make_sealer, load_key(settings.seal_key, data_directory(settings))),
         observers=[*([recordings.observe] if recordings is not None else ()), *observers],
         may_record=recordings.may_record if recordings is not None else None,

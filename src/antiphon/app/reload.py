@@ -30,6 +30,7 @@ async def _use_keys(app: web.Application, old: Settings, new: Settings) -> None:
     # The names first: a request that comes with a new name then waits for what it owns.
     app[APP].gateway.owners.replace(earlier_owners(new))
     app[APP].gateway.admission.rename(earlier_owners(new))
+    app[APP].gateway.ledger.rename()
     app[APP].access.keyring.replace(key_owners(new))
     app[APP].access.metrics_keys.replace(metrics_readers(new))
 

@@ -8,7 +8,14 @@ import platformdirs
 from msgspec import Meta, Struct
 
 from antiphon.settings.errors import SettingsError as SettingsError
-from antiphon.settings.tables import ContainerSettings, FileSettings, McpSettings, ToolSettings, VectorStoreSettings
+from antiphon.settings.tables import (
+    ContainerSettings,
+    FileSettings,
+    McpSettings,
+    ToolSettings,
+    UsageSettings,
+    VectorStoreSettings,
+)
 
 APP = "antiphon"
 PREFIX = "ANTIPHON_"
@@ -234,6 +241,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     queue_timeout: Seconds = 60.0
     # Seconds that a response may take in all, from its request to its last event. Then it fails, and its engine is stopped.
     response_timeout: Seconds = 86_400.0
+
+    # ---- usage and budgets ----
+
+    # What is kept of the usage of each key, prices and budgets: a table of the file, see below.
+    usage: UsageSettings = UsageSettings()
 
     # ---- tools that the gateway runs ----
 

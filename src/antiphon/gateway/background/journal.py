@@ -215,6 +215,8 @@ class Journal(ResponseRecorder):
             # The conversation was unlocked with it.
             self._has_lock = False
             self.finished = True
+            if claimed.usage is not None:
+                self._usage_stored()
 
     async def _retried(self, work: Callable[[], Awaitable[bool]]) -> bool:
         """A store that is away for less than a lease does no harm. Work that was done all the same is not done twice."""

@@ -27,6 +27,7 @@ from antiphon.gateway.limits.owner_limits import Admission
 from antiphon.gateway.limits.places import Place
 from antiphon.gateway.limits.threads import LARGE_BODY, LARGE_HISTORY, is_large, run_aside
 from antiphon.gateway.runs.observers import Arrival, MakeObserver, ObserverMakers, make_observers, notify
+from antiphon.gateway.runs.response_usage import ResponseUsage
 from antiphon.gateway.runs.run import ResponseRun, Running, RunsInFlight
 from antiphon.gateway.runs.steps import Equipment
 from antiphon.gateway.runs.timers import in_time
@@ -34,6 +35,7 @@ from antiphon.gateway.state.owners import OwnerEnvironments, Owners
 from antiphon.gateway.state.recent_histories import RecentHistories
 from antiphon.gateway.state.recorder import ResponseRecorder
 from antiphon.gateway.state.seal import to_stored_request
+from antiphon.gateway.usage.ledger import Ledger
 from antiphon.ids import new_id
 from antiphon.sealing import Sealer
 from antiphon.store.protocol import Store
@@ -133,6 +135,7 @@ class Gateway:
         unstored_retention: int,
         stores_messages: bool,
         owners: Owners,
+        ledger: Ledger,
         make_sealer: Callable[[str, Sequence[str]], Sealer],
         observers: Sequence[MakeObserver] = (),
         may_record: Callable[[], bool] | None = None,
@@ -145,6 +148,8 @@ class Gateway:
         self.store = store
         self.environment = environment
         self.owners = owners
+        self.ledger = ledger
+        ledger.current = owners.current
         self._environments = OwnerEnvironments(owners, make_sealer)
         self.equipment = equipment
         self.admission = admission
@@ -224,7 +229,8 @@ class Gateway:
 
     def show_refusal(self, arrival: Arrival, error: ApiError) -> None:
         """Observers see a request when its response is about to run; this one is not going to."""
-        notify(make_observers(self._observers.makers, arrival), "dropped", error)
+        observers = make_observers(self._observers.makers, arrival)
+        notify([ResponseUsage(self.ledger, arrival), *observers], "dropped", error)
 
     async def read(self, arrival: Arrival, protocol: ClientProtocol = RESPONSES, model: str | None = None) -> ReceivedRequest:
         body, limits = arrival.body, self.environment.limits
@@ -278,7 +284,8 @@ class Gateway:
             form = form_of(chosen.engines, chosen.model, request, history, owner)
             prepared = Prepared(read, recorder, history, named, chosen, form, recording, large, compact)
             exchange = await self._make_exchange(prepared)
-            observers = make_observers(self._observers.makers, arrival)
+            usage = recorder.usage = ResponseUsage(self.ledger, arrival)
+            observers = [usage, *make_observers(self._observers.makers, arrival)]
             if recording is not None:
                 notify(observers, "recorded", recording)
             return ResponseRun(

@@ -5,7 +5,8 @@ Headers are not passed on, in either direction, but for those that are listed he
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 import aiohttp
@@ -17,6 +18,8 @@ from antiphon.errors import seconds_to_header
 from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.gateway.runs.gateway import ReceivedRequest
+from antiphon.gateway.usage.counting import PassedAnswer
+from antiphon.gateway.usage.ledger import NO_MODEL
 from antiphon.server.answers import notice_header
 from antiphon.server.bodies import Bodies, in_turn, model_of, with_model
 from antiphon.server.parts import APP
@@ -27,6 +30,7 @@ from antiphon.server.request_state import OWNER, STATE
 # `openai-processing-ms` are the gateway's own. The others are about a connection or a server, or are secrets, as `Set-Cookie`,
 # or name the operator's account, as `openai-organization` and `openai-project`.
 PASSED_ON = frozenset({"cache-control", "content-type", "openai-model", "openai-version", "x-should-retry"})
+EMBEDDINGS, COMPLETIONS = "/v1/embeddings", "/v1/completions"
 PASSED_ON_FAMILIES = ("x-ratelimit-",)
 
 
@@ -77,16 +81,46 @@ async def _pass_through(
     response = web.StreamResponse(headers=notice_header([*notices, *chosen.notices]))
     async with request.app[APP].open.answers.opened(), gateway.in_time(began):
         await seat.take(engine)
-        await _pass_on(await engine.post(canonical_path(request), body), engine, request, response)
+        with _counted(request, model or engine.knowledge.default_model) as counted:
+            answer = await engine.post(canonical_path(request), body)
+            counted.begin(body, failed=not answer.ok)
+            await _pass_on(answer, engine, request, response, counted)
     return response
 
 
-async def _pass_on(answer: aiohttp.ClientResponse, engine: Engine, request: web.Request, response: web.StreamResponse) -> None:
+class _Counted:
+    """What is used by a request that is passed through, whatever becomes of it."""
+
+    def __init__(self) -> None:
+        self.answer = PassedAnswer(b"", failed=True)
+
+    def begin(self, body: bytes, *, failed: bool) -> None:
+        self.answer = PassedAnswer(body, failed=failed)
+
+
+@contextmanager
+def _counted(request: web.Request, model: str | None) -> Iterator[_Counted]:
+    counted, path = _Counted(), canonical_path(request)
+    channel = path.rpartition("/")[2] if path in (EMBEDDINGS, COMPLETIONS) else "passed"
+    try:
+        yield counted
+    finally:
+        request.app[APP].gateway.ledger.count(request[OWNER], model or NO_MODEL, channel, counted.answer.counts())
+
+
+async def _pass_on(
+    answer: aiohttp.ClientResponse,
+    engine: Engine,
+    request: web.Request,
+    response: web.StreamResponse,
+    counted: _Counted,
+) -> None:
     try:
         response.set_status(answer.status)
         response.headers.update(answer_to_headers(answer.headers, time.time()))
         await response.prepare(request)
         async for data in engine.pieces(answer):
+            counted.answer.receive(data)
             await response.write(data)
         await response.write_eof()
     finally:
