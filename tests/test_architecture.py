@@ -94,10 +94,12 @@ server/traces
 server/metrics
 server/inspector
 server
+server/usage
 server/routes
 app
 app/processes
 cli
+cli/team
 cli/clients
 cli/codex
 cli/claude

@@ -87,8 +87,8 @@ GROUPS: dict[str, tuple[str, type]] = {
     "[usage]": ("[Usage](teams.md) of each key. Only the file can have these settings.", tables.UsageSettings),
     "[usage.prices.MODEL]": ('What tokens of a model cost; "*" is for all models without a table.', tables.PriceSettings),
     "[usage.budgets.NAME]": (
-        '[Budgets](teams.md#budgets): what the key of this name may use; "*" is for each key without a table. Days and months are '
-        "those of UTC. Requests that failed or were refused do not count.",
+        '[Budgets](teams.md#budgets): what the key of this name may use; "*" is for each key without a table. Days and months '
+        "are those of UTC. Requests that failed or were refused do not count.",
         tables.BudgetSettings,
     ),
     "[files]": ("[Files](files.md) that clients upload. Only the file can have these settings.", tables.FileSettings),

@@ -103,13 +103,13 @@ async def count_rows(url: str, store: Store) -> dict[str, int]:
     if url.startswith("sqlite:"):
         with closing(sqlite3.connect(url.removeprefix("sqlite:"))) as connection:
             names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name != ?", (NUMBERS,))
-            tables = [name for (name,) in names.fetchall() if name not in USAGE]
-            return {name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables}
+            counted = [name for (name,) in names.fetchall() if name not in USAGE]
+            return {name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in counted}
     server = await asyncpg.connect(url)
     try:
         found = await server.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'antiphon'")
-        tables = [name for (name,) in found if name not in USAGE]
-        return {name: await server.fetchval(f"SELECT count(*) FROM antiphon.{name}") for name in tables}
+        counted = [name for (name,) in found if name not in USAGE]
+        return {name: await server.fetchval(f"SELECT count(*) FROM antiphon.{name}") for name in counted}
     finally:
         await server.close()
 

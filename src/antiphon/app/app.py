@@ -65,6 +65,7 @@ def make_app(
     gateway = make_gateway(given, pool, equipment, observers, inspection.inspector.recordings)
     gateway.attached = tools.mcp.attached
     gateway.ledger.watchers += observability.usage_watchers(pool)
+    gateway.budgets.when_exceeded = observability.when_exceeded
     protocols = ProtocolPaths(make_protocols(settings, extensions.protocols, make_rules(settings, tools)))
     routes = route_table(protocols.others)
     routing = Routing(protocols, NearestRoute(routes.api, routes.others))

@@ -20,10 +20,12 @@ from antiphon.app.options import (
     Intervals,
     admission_limits,
     background_options,
+    budgets,
     engine_options,
     file_limits,
     http_limits,
     placement_options,
+    prices,
     request_limits,
     store_kind,
 )
@@ -56,6 +58,7 @@ from antiphon.gateway.runs.timers import Timeouts
 from antiphon.gateway.state.conversations import Conversations
 from antiphon.gateway.state.owners import Keyring, Owners
 from antiphon.gateway.state.seal import load_key, make_sealer
+from antiphon.gateway.usage.budgets import Budgets
 from antiphon.gateway.usage.ledger import Ledger
 from antiphon.ids import new_id
 from antiphon.logs import log
@@ -236,6 +239,7 @@ def make_gateway(
     given: Given, pool: Pool, equipment: Equipment, observers: Sequence[MakeObserver], recordings: Recordings | None
 ) -> Gateway:
     settings, store = given.settings, given.store
+    ledger = Ledger(store.accounts, pool.is_listed, is_kept=settings.usage.enabled)
     return Gateway(
         pool,
         store,
@@ -246,7 +250,8 @@ def make_gateway(
         unstored_retention=math.ceil(settings.unstored_retention),
         stores_messages=settings.store_messages,
         owners=Owners(store, earlier_owners(settings)),
-        ledger=Ledger(store.accounts, pool.is_listed, is_kept=settings.usage.enabled),
+        ledger=ledger,
+        budgets=Budgets(store.accounts, ledger, prices(settings), budgets(settings)),
         make_sealer=partial(make_sealer, load_key(settings.seal_key, data_directory(settings))),
         observers=[*([recordings.observe] if recordings is not None else ()), *observers],
         may_record=recordings.may_record if recordings is not None else None,

@@ -284,6 +284,24 @@ def ps(
 
 
 @app.command(cls=Command)
+def usage(
+    days: Annotated[int, typer.Option(min=1, max=31, help="How many days, with today.")] = 7,
+    as_json: options.AsJson = False,
+    url: options.Url = None,
+    config: options.Config = None,
+) -> None:
+    """Show the tokens and requests of each key and model, and the tokens of each day. With the admin key: of all keys."""
+    from antiphon.cli.gateway_client import GatewayFailed
+    from antiphon.cli.team.usage import run_usage
+
+    chosen = _load({}, config)
+    try:
+        raise typer.Exit(run_usage(chosen, url, days=days, as_json=as_json))
+    except (SettingsError, GatewayFailed) as reason:
+        _fail(str(reason))
+
+
+@app.command(cls=Command)
 def restart(
     url: options.Url = None,
     config: options.Config = None,
@@ -391,7 +409,7 @@ def new_key(
     config: options.Config = None,
 ) -> None:
     """Make a key for a client, and print it with the line for the file. It is stored nowhere."""
-    from antiphon.cli.keys import key_lines
+    from antiphon.cli.team.keys import key_lines
 
     try:
         typer.echo(key_lines(_load({}, config), name, hashed=hashed))

@@ -143,6 +143,9 @@ class Attempt:
             if self._end is not None:
                 raise self._end
             try:
+                # It may have waited long for its turn.
+                if (checking := self._gateway.check_budget(self.job.record.owner)) is not None:
+                    await checking
                 return await self._gateway.prepare(self._request, self._journal)
             except UNREADABLE as damaged:
                 raise _unreadable(damaged) from damaged

@@ -1,7 +1,7 @@
 """Requests become runs: the one place that brings engines, the store and the core together."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -35,6 +35,7 @@ from antiphon.gateway.state.owners import OwnerEnvironments, Owners
 from antiphon.gateway.state.recent_histories import RecentHistories
 from antiphon.gateway.state.recorder import ResponseRecorder
 from antiphon.gateway.state.seal import to_stored_request
+from antiphon.gateway.usage.budgets import Budgets
 from antiphon.gateway.usage.ledger import Ledger
 from antiphon.ids import new_id
 from antiphon.sealing import Sealer
@@ -136,6 +137,7 @@ class Gateway:
         stores_messages: bool,
         owners: Owners,
         ledger: Ledger,
+        budgets: Budgets,
         make_sealer: Callable[[str, Sequence[str]], Sealer],
         observers: Sequence[MakeObserver] = (),
         may_record: Callable[[], bool] | None = None,
@@ -149,6 +151,7 @@ class Gateway:
         self.environment = environment
         self.owners = owners
         self.ledger = ledger
+        self.budgets = budgets
         ledger.current = owners.current
         self._environments = OwnerEnvironments(owners, make_sealer)
         self.equipment = equipment
@@ -186,6 +189,8 @@ class Gateway:
         try:
             if not is_counted and (counting := self.admission.owners.count(arrival.owner)) is not None:
                 await counting
+            if not is_counted and (checking := self.check_budget(arrival.owner)) is not None:
+                await checking
             return await self.read(arrival, protocol, model)
         except ApiError as error:
             self.show_refusal(arrival, error)
@@ -226,6 +231,10 @@ class Gateway:
             raise
         run.place = place
         return run
+
+    def check_budget(self, owner: str) -> Awaitable[None] | None:
+        """As `Budgets.check`."""
+        return self.budgets.check(self.owners.current(owner))
 
     def show_refusal(self, arrival: Arrival, error: ApiError) -> None:
         """Observers see a request when its response is about to run; this one is not going to."""
@@ -313,6 +322,7 @@ class Gateway:
         containers = await tool_containers(tools, request, history, recorder.owner) if own_tools else {}
         # Its key may have got a name meanwhile.
         owner = recorder.owner
+        spent = self.budgets.notice(owner)
         attached, left_out = NOT_ATTACHED if compact else self.attached_to(read, owner, (named, chosen.model))
         make_exchange = partial(
             Exchange if recording is None else recording.make_exchange,
@@ -323,7 +333,13 @@ class Gateway:
             compact=compact,
             response_id=recorder.response_id,
             created_at=recorder.created_at,
-            notices=[*(read.notices if read.unknown or read.changes else ()), *chosen.notices, *recorder.notices, *left_out],
+            notices=[
+                *(read.notices if read.unknown or read.changes else ()),
+                *chosen.notices,
+                *recorder.notices,
+                *left_out,
+                *([spent] if spent is not None else ()),
+            ],
             attached=attached,
             containers=containers,
             files=container_files(tools, containers, owner) if containers else {},

@@ -7,7 +7,8 @@ is killed, so much is lost. Other gateways see it as late.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 
 from antiphon.errors import StoreUnavailable
 from antiphon.gateway.usage.model_names import ModelValues
@@ -93,6 +94,13 @@ class Ledger:
     def count(self, owner: str, model: str, channel: str, counts: Counts) -> None:
         """Of what is not stored."""
         self.add(self.entry("", owner, model, channel, counts))
+
+    @asynccontextmanager
+    async def unwritten_of(self, owner: str) -> AsyncIterator[list[UsageEntry]]:
+        """What the store does not have yet. Nothing is written meanwhile."""
+        async with self._writing:
+            entries = (*self._open.values(), *self._apart, *self._unwritten)
+            yield [entry for entry in entries if entry.kind.owner == owner]
 
     async def flush(self) -> None:
         async with self._writing:

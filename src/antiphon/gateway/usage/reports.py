@@ -45,9 +45,7 @@ def buckets(begins: Iterable[int], width: int, results: Mapping[int, Sequence[An
     ]
 
 
-def usage_results(
-    sums: Iterable[UsageSum], group_by: Sequence[str], *, embeddings: bool
-) -> dict[int, list[dict[str, Any]]]:
+def usage_results(sums: Iterable[UsageSum], group_by: Sequence[str], *, embeddings: bool) -> dict[int, list[dict[str, Any]]]:
     """By the begin of each bucket."""
     found: dict[int, dict[Group, Counts]] = defaultdict(dict)
     for each in sums:

@@ -179,6 +179,9 @@ class Instruments:
             "tool_calls", "Calls of tools that the gateway ran: ok, failed, or stopped.", "kind", "outcome"
         )
         self.tool_time = _histogram("tool_call", "How long these calls took.", TOOL, "kind")
+        self.budget_exceeded = _counter(
+            "budget_exceeded", "Requests that came when the budget of their key was used up.", "key", "budget"
+        )
         self.store = _histogram("store_operation", "How long the operations of the store take.", STORE, "operation")
         self.store_errors = _counter("store_errors", "Operations that the store could not do.", "operation")
         self.checks = _histogram("check", "Checks of schemas, grammars and documents, with the wait for one.", CHECK)

@@ -53,6 +53,8 @@ def _is_plain(value: str) -> bool:
 async def passed_through(request: web.Request, bodies: Bodies) -> web.StreamResponse:
     """Only the model is changed, if another one answers."""
     body = await bodies.read(request)
+    if (checking := request.app[APP].gateway.check_budget(request[OWNER])) is not None:
+        await checking
     async with request.app[APP].gateway.admission.entered(request[OWNER]) as seat:
         named = await in_turn(request, partial(model_of, body), large=len(body) >= LARGE_BODY)
         return await _pass_through(request, body, named, seat)
@@ -78,7 +80,9 @@ async def _pass_through(
         body = await in_turn(request, partial(with_model, body, model), large=large)
     engine = chosen.engines[0]
     request[STATE].logged |= {"engine": engine.root, "model": chosen.model or engine.knowledge.default_model}
-    response = web.StreamResponse(headers=notice_header([*notices, *chosen.notices]))
+    spent = gateway.budgets.notice(gateway.owners.current(request[OWNER]))
+    said = [*notices, *chosen.notices, *([spent] if spent is not None else ())]
+    response = web.StreamResponse(headers=notice_header(said))
     async with request.app[APP].open.answers.opened(), gateway.in_time(began):
         await seat.take(engine)
         with _counted(request, model or engine.knowledge.default_model) as counted:

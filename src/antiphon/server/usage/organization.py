@@ -58,16 +58,14 @@ async def _usage(request: web.Request, *, embeddings: bool) -> web.Response:
     if query.bucket_width == "1m":
         raise InvalidRequest(NOT_BY_MINUTE, param="bucket_width", code="invalid_value")
     width, default, most = WIDTHS[query.bucket_width]
-    return await _page(
-        request, query, width, default, most, partial(usage_results, group_by=group_by, embeddings=embeddings)
-    )
+    return await _page(request, query, width, default, most, partial(usage_results, group_by=group_by, embeddings=embeddings))
 
 
 async def costs(request: web.Request) -> web.Response:
     query, group_by = _query(request), _list(request, "group_by", COST_GROUPS)
     if query.bucket_width != "1d":
         raise InvalidRequest("Invalid `bucket_width`: it must be 1d.", param="bucket_width", code="invalid_value")
-    prices = request.app[APP].accounting.prices
+    prices = request.app[APP].gateway.budgets.prices
     results = partial(cost_results, group_by=group_by, prices=prices)
     return await _page(request, query, DAY, 7, MOST_COST_DAYS, results)
 

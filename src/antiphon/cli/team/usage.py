@@ -1,0 +1,85 @@
+"""`antiphon usage`: what the keys have used, as a table, with a bar for each day."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import typer
+
+from antiphon.cli.gateway_client import GatewayClient, choose_gateway, key_for
+from antiphon.cli.ps import columns
+from antiphon.logs import printable
+from antiphon.settings.settings import Settings
+from antiphon.store.account_records import DAY
+
+USAGE, COSTS = "/v1/organization/usage/completions", "/v1/organization/costs"
+MOST_DAYS = 31
+BAR = 40
+HEAD = ["key", "model", "requests", "failed", "input", "cached", "output", "reasoning", "calls", "cost"]
+# The members of a result, in the order of the columns.
+MEMBERS = (
+    "num_model_requests",
+    "num_failed_requests",
+    "input_tokens",
+    "input_cached_tokens",
+    "output_tokens",
+    "output_reasoning_tokens",
+    "num_tool_calls",
+)
+NONE = "Nothing was used in this time."
+NO_KEY = "(no key)"
+
+
+def run_usage(settings: Settings, url: str | None, *, days: int, as_json: bool) -> int:
+    """Raises GatewayFailed."""
+    client = GatewayClient(choose_gateway(settings, url), key_for(settings, admin=True))
+    today = int(time.time()) // DAY * DAY
+    query = f"?start_time={today - (days - 1) * DAY}&limit={days}"
+    used = client.member(f"{USAGE}{query}&group_by=api_key_id&group_by=model", "data")
+    costs = client.member(f"{COSTS}{query}&group_by=api_key_id&group_by=line_item", "data")
+    if as_json:
+        typer.echo(msgspec.json.format(msgspec.json.encode({"usage": used, "costs": costs})).decode())
+    else:
+        typer.echo("\n".join(printable(line) for line in lines(used, costs)))
+    return 0
+
+
+def lines(used: Sequence[Mapping[str, Any]], costs: Sequence[Mapping[str, Any]]) -> list[str]:
+    sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * len(MEMBERS))
+    for bucket in used:
+        for result in bucket["results"]:
+            place = result["api_key_id"] or NO_KEY, result["model"] or ""
+            sums[place] = [total + result[name] for total, name in zip(sums[place], MEMBERS, strict=True)]
+    if not sums:
+        return [NONE]
+    spent = costs_by_place(costs)
+    rows = [[*place, *(f"{count:,}" for count in counts), spent.get(place, "")] for place, counts in sorted(sums.items())]
+    head = HEAD if any(row[-1] for row in rows) else HEAD[:-1]
+    return [*columns([head, *(row[: len(head)] for row in rows)]), "", *_bars(used)]
+
+
+def costs_by_place(costs: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
+    """By key and model."""
+    sums: dict[tuple[str, str], float] = defaultdict(float)
+    currencies: dict[tuple[str, str], str] = {}
+    for bucket in costs:
+        for result in bucket["results"]:
+            place = result["api_key_id"] or NO_KEY, result["line_item"].rpartition(", ")[0]
+            sums[place] += result["amount"]["value"]
+            currencies[place] = result["amount"]["currency"]
+    return {place: f"{cost:.4f} {currencies[place]}" for place, cost in sums.items()}
+
+
+def _bars(used: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Of the tokens of each day."""
+    tokens = [sum(result["input_tokens"] + result["output_tokens"] for result in bucket["results"]) for bucket in used]
+    most = max(tokens, default=0) or 1
+    width = max(len(f"{each:,}") for each in tokens)
+    for bucket, each in zip(used, tokens, strict=True):
+        day = datetime.fromtimestamp(bucket["start_time"], UTC).strftime("%Y-%m-%d")
+        # Of a day on which anything was used, at least a part of it is seen.
+        bar = "█" * max(round(each / most * BAR), each > 0)
+        yield f"{day}  {each:>{width},} tokens  {bar}".rstrip()
