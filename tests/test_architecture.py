@@ -74,6 +74,7 @@ files/readers
 files/readers/office
 files/readers/kinds.py
 files/readers/file_texts.py
+files/batches
 files/vector_stores/search
 files/vector_stores
 sandbox
@@ -90,16 +91,20 @@ gateway/limits
 gateway/state
 gateway/runs
 gateway/background
+gateway/batches
 server/traces
 server/metrics
 server/inspector
 server
 server/usage
 server/routes
+server/routes/bulk
+server/routes/table.py
 app
 app/processes
 cli
 cli/team
+cli/batch
 cli/clients
 cli/codex
 cli/claude
@@ -120,7 +125,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engines": {"transport", "core", "wire", "errors", "logs"},
     "child_processes": set(),
     "engines/embedded": {"child_processes", "core", "errors", "logs"},
-    "files": {"store", "core", "wire", "logs", *LOW},
+    "files": {"files/readers", "store", "core", "wire", "logs", *LOW},
     "files/readers": {"core", "errors", "patterns"},
     "sandbox": {"logs"},
     "sandbox/containers": {"sandbox", "files", "store", "core", "wire", "errors", "logs"},

@@ -101,6 +101,7 @@ def _routes() -> dict[str, set[str]]:
         resources = (
             *(client.responses, client.conversations, client.models, client.files, client.vector_stores),
             client.containers,
+            client.batches,
         )
         for method in (method for resource in resources for method in _methods(resource)):
             parameters = inspect.signature(method).parameters

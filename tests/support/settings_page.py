@@ -91,6 +91,7 @@ GROUPS: dict[str, tuple[str, type]] = {
         "are those of UTC. Requests that failed or were refused do not count.",
         tables.BudgetSettings,
     ),
+    "[batches]": ("[Batches](batches.md) of requests. Only the file can have these settings.", tables.BatchSettings),
     "[files]": ("[Files](files.md) that clients upload. Only the file can have these settings.", tables.FileSettings),
 }
 

@@ -12,6 +12,8 @@ from antiphon.app.options import connection_options, store_limits
 from antiphon.app.parts import (
     NO_EXTENSIONS,
     Given,
+    Made,
+    make_batch_runner,
     make_beside,
     make_checkers,
     make_equipment,
@@ -66,13 +68,15 @@ def make_app(
     gateway.attached = tools.mcp.attached
     gateway.ledger.watchers += observability.usage_watchers(pool)
     gateway.budgets.when_exceeded = observability.when_exceeded
-    protocols = ProtocolPaths(make_protocols(settings, extensions.protocols, make_rules(settings, tools)))
+    spoken = make_protocols(settings, extensions.protocols, make_rules(settings, tools))
+    protocols = ProtocolPaths(spoken)
     routes = route_table(protocols.others)
     routing = Routing(protocols, NearestRoute(routes.api, routes.others))
     resources, options = make_resources(storage, gateway), connection_options(settings, extensions.intervals, protocols)
     app = web.Application(middlewares=[served], client_max_size=settings.max_body_bytes)
     app[APP] = make_parts(given, gateway, resources, routing, inspection, observability.exposed(routes.api))
-    app[BESIDE] = make_beside(given, gateway, storage, tools, own, observability.counted(options))
+    made = Made(gateway, storage, tools, make_batch_runner(given, gateway, storage, checkers.files, spoken))
+    app[BESIDE] = make_beside(given, made, own, observability.counted(options))
     app.add_routes(routes.served)
     app.on_response_prepare.append(add_headers)
     lifetime.join(app, limits=store_limits(settings) if given.part.sweeps else None, checkers=checkers.own)

@@ -14,6 +14,7 @@ from antiphon.app.retrieval import Retrieval
 from antiphon.engines.discovery import Discovery
 from antiphon.engines.probes.examiner import Examiner
 from antiphon.gateway.background.workers import Workers
+from antiphon.gateway.batches.runner import BatchRunner
 from antiphon.gateway.runs.checker import Checker
 from antiphon.gateway.state.housekeeping import StoreLimits, sweep_files, sweep_store
 from antiphon.server.parts import APP
@@ -45,6 +46,7 @@ class Beside(Struct):
     discovery: Discovery
     workers: Workers
     retrieval: Retrieval
+    batches: BatchRunner
     hosted: HostedTools
     # It is an McpRunner, unless the SDK is not installed.
     mcp: McpRunner | NoMcp
@@ -88,7 +90,8 @@ async def watch(app: web.Application) -> AsyncIterator[None]:
 async def sweep(app: web.Application, limits: StoreLimits) -> AsyncIterator[None]:
     stored, resources = sweep_store(app[APP].gateway.store, limits), app[APP].resources
     files, stores = sweep_files(resources.files), sweep_files(resources.vector_stores, kind="vector_stores")
-    async with _tasks(stored, files, stores):
+    batches = sweep_files(resources.batches, kind="batches")
+    async with _tasks(stored, files, stores, batches):
         yield
 
 
@@ -135,6 +138,7 @@ async def close_mcp(app: web.Application) -> AsyncIterator[None]:
 async def start_workers(app: web.Application) -> None:
     app[BESIDE].workers.start()
     app[BESIDE].retrieval.indexer.start()
+    app[BESIDE].batches.start()
 
 
 async def drain(app: web.Application) -> None:
@@ -145,7 +149,9 @@ async def drain(app: web.Application) -> None:
         connection.leave(GOING_AWAY)
     beside.workers.stop()
     beside.retrieval.indexer.stop()
+    beside.batches.stop()
     parts.inspection.inspector.close()
     await asyncio.gather(parts.gateway.in_flight.drain(within), parts.open.answers.drain(within))
     await beside.workers.close()
+    await beside.batches.close()
     await beside.retrieval.close()

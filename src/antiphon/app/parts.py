@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import aiohttp
 from msgspec import Struct, field, structs
@@ -16,10 +16,13 @@ from antiphon.app.hosted_tools import HostedTools, make_containers
 from antiphon.app.lifetime import Beside, OwnAddresses
 from antiphon.app.mcp_servers import address_policy, mcp_limits, operator_servers
 from antiphon.app.options import (
+    DAY,
     DEFAULT_INTERVALS,
     Intervals,
     admission_limits,
     background_options,
+    batch_limits,
+    batch_options,
     budgets,
     engine_options,
     file_limits,
@@ -44,9 +47,12 @@ from antiphon.engines.health import HealthChecks
 from antiphon.engines.pool import Pool
 from antiphon.engines.probes.examiner import Examiner
 from antiphon.engines.upstream import Engine
+from antiphon.files.batches.batches import Batches
 from antiphon.files.file_inputs import MOST_PROCESSES, OWN_PROCESSES, FileInputs, FileTexts
 from antiphon.files.library import FileLibrary
 from antiphon.gateway.background.workers import Workers
+from antiphon.gateway.batches.line_run import LineParts
+from antiphon.gateway.batches.runner import BatchRunner
 from antiphon.gateway.limits.owner_limits import Admission
 from antiphon.gateway.limits.places import AdmissionLimits
 from antiphon.gateway.limits.threads import ViewPlaces
@@ -82,8 +88,6 @@ from antiphon.transport.interfaces import WriteBatch
 
 if TYPE_CHECKING:
     from antiphon.engines.embedded.process import EngineProcess, SharedEngineProcess
-
-DAY = 24 * 60 * 60
 
 
 class Extensions(Struct, frozen=True):
@@ -191,6 +195,7 @@ class Storage(Struct, frozen=True):
     """Uploaded files, what is found in them, and where code is run on them."""
 
     files: FileLibrary
+    batches: Batches
     texts: FileTexts
     retrieval: Retrieval
     # None: the settings switch them off.
@@ -203,14 +208,16 @@ def make_storage(given: Given, reader: Checker, pool: Pool) -> Storage:
     files, texts = FileLibrary(stored, file_limits(settings), new_id), FileTexts(reader.run)
     models = EmbeddingModels(settings.vector_stores, pool, given.session)
     retrieval = Retrieval(settings.vector_stores, stored, files, texts, models, extensions.intervals.indexing)
-    return Storage(files, texts, retrieval, make_containers(settings, files, extensions.kernels, given.part.slot))
+    batches = Batches(stored, files, batch_limits(settings), new_id)
+    return Storage(files, batches, texts, retrieval, make_containers(settings, files, extensions.kernels, given.part.slot))
 
 
 def make_resources(storage: Storage, gateway: Gateway) -> Resources:
     stores = storage.retrieval.stores
-    gateway.owners.moving_too += [storage.files.move_owner, stores.move_owner]
+    gateway.owners.moving_too += [storage.files.move_owner, stores.move_owner, storage.batches.move_owner]
     conversations = Conversations(gateway.store, retention=gateway.retention, files=storage.files)
-    return Resources(conversations, storage.files, stores, storage.retrieval.store_files, storage.containers)
+    retrieval = storage.retrieval
+    return Resources(conversations, storage.files, stores, retrieval.store_files, storage.batches, storage.containers)
 
 
 class Tools(Struct, frozen=True):
@@ -358,9 +365,28 @@ def make_parts(
 # ---- beside the requests ---------------------------------------------------------------------------------------------
 
 
-def make_beside(
-    given: Given, gateway: Gateway, storage: Storage, tools: Tools, own: OwnAddresses, options: ConnectionOptions
-) -> Beside:
+def make_batch_runner(
+    given: Given, gateway: Gateway, storage: Storage, reader: Checker, protocols: Sequence[ClientProtocol]
+) -> BatchRunner:
+    """`reader`: of files."""
+    settings, stored = given.settings, given.store.files
+    by_path = {path: each for each in protocols for path in each.paths}
+    options = batch_options(settings, given.extensions.intervals.batch_step)
+    parts = LineParts(new_id("gateway"), gateway, stored.database, storage.files, by_path, options.attempts)
+    return BatchRunner(stored, storage.files, reader.run, parts, options)
+
+
+class Made(NamedTuple):
+    """Parts that were made before what runs beside the requests."""
+
+    gateway: Gateway
+    storage: Storage
+    tools: Tools
+    batches: BatchRunner
+
+
+def make_beside(given: Given, made: Made, own: OwnAddresses, options: ConnectionOptions) -> Beside:
+    gateway, storage, tools, batches = made
     settings, pool, intervals = given.settings, gateway.pool, given.extensions.intervals
     return Beside(
         examiner=Examiner(
@@ -369,6 +395,7 @@ def make_beside(
         discovery=Discovery(pool, given.session, settings.upstream, engine_options(settings)),
         workers=Workers(gateway, background_options(settings, intervals.background_retry)),
         retrieval=storage.retrieval,
+        batches=batches,
         hosted=tools.hosted,
         mcp=tools.mcp,
         own_addresses=own,

@@ -267,6 +267,32 @@ def chat(
 
 
 @app.command(cls=Command)
+def batch(
+    file: Annotated[
+        Path,
+        typer.Argument(exists=True, dir_okay=False, help="Requests as OpenAI's batches have them, or a prompt on each line."),
+    ],
+    model: Annotated[str | None, typer.Option(help="Model of prompts, and of requests that name none.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the results go. Default: FILE.out.jsonl.")] = None,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Stop the batch of this file, and write what is done.")] = False,
+    url: options.Url = None,
+    config: options.Config = None,
+) -> None:
+    """Work through a file of requests while nobody else needs the engines, and write the results. Interrupted, it goes on; the
+    same command follows it again."""
+    from antiphon.cli.batch.command import CannotRun, run_batch
+    from antiphon.cli.gateway_client import GatewayFailed
+
+    chosen = _load({}, config)
+    try:
+        raise typer.Exit(run_batch(chosen, file, out, model=model, url=url, cancel=cancel))
+    except (SettingsError, GatewayFailed, CannotRun, OSError) as reason:
+        _fail(str(reason))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+@app.command(cls=Command)
 def ps(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again every second, until Ctrl-C.")] = False,
     as_json: options.AsJson = False,

@@ -6,6 +6,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from antiphon.errors import Unauthorized
+from antiphon.files.batches.batches import Batches
 from antiphon.files.library import FileLibrary
 from antiphon.files.vector_stores.store_files import StoreFiles
 from antiphon.files.vector_stores.vector_stores import VectorStores
@@ -55,6 +56,7 @@ class Resources(Struct, frozen=True):
     files: FileLibrary
     vector_stores: VectorStores
     store_files: StoreFiles
+    batches: Batches
     # None: the settings switch them off.
     containers: Containers | None
 

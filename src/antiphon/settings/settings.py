@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from antiphon.settings.errors import SettingsError as SettingsError
 from antiphon.settings.tables import (
+    BatchSettings,
     ContainerSettings,
     FileSettings,
     McpSettings,
@@ -261,6 +262,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     containers: ContainerSettings = ContainerSettings()
     # Uploaded files: a table of the file, see below.
     files: FileSettings = FileSettings()
+    # Batches of requests: a table of the file, see below.
+    batches: BatchSettings = BatchSettings()
     # Vector stores: a table of the file, see below.
     vector_stores: VectorStoreSettings = VectorStoreSettings()
 

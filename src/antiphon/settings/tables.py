@@ -1,4 +1,4 @@
-"""The tables of antiphon.toml: containers, files, MCP servers, hosted tools, vector stores."""
+"""The tables of antiphon.toml: batches, containers, files, MCP servers, hosted tools, vector stores."""
 
 from typing import Annotated, Literal
 
@@ -47,6 +47,23 @@ class FileSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_bytes: Bytes = 10 * 1024 * 1024 * 1024
     # Seconds for reading the text of one file, for a search or for a request that names it. What takes longer is not read.
     text_timeout: Seconds = 60.0
+
+
+# ---- `[batches]` -----------------------------------------------------------------------------------------------------
+
+
+class BatchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table `[batches]`: files of requests that are worked through on what is left of the engines."""
+
+    # How many requests an engine gets at once before no further line of a batch is begun, if the engine does not say how many
+    # it processes, and `engine_requests` is not set. Requests of people count, too. 0: this gateway runs no lines, others do.
+    engine_places: Annotated[int, Meta(ge=0)] = 4
+    # The most lines of one batch.
+    max_lines: Annotated[int, Meta(gt=0)] = 50_000
+    # The largest input file of a batch, in bytes.
+    max_bytes: Bytes = 200 * 1024 * 1024
+    # How many batches of one key may be unfinished. One more gets a 429.
+    per_key: Annotated[int, Meta(gt=0)] = 100
 
 
 # ---- `[mcp]` ---------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from antiphon.core.protocols.responses.fields import RequestLimits
 from antiphon.errors import ApiError
 from antiphon.wire.responses import CreateResponse, ReasoningItem, Response
 
-Channel = Literal["http", "websocket", "background", "compact"]
+Channel = Literal["http", "websocket", "background", "compact", "batch"]
 
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream; charset=utf-8"

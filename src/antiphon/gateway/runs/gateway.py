@@ -62,6 +62,10 @@ class ReceivedRequest(NamedTuple):
     protocol: ClientProtocol = RESPONSES
     # As the protocol has read it.
     passes: bool = False
+    # It waits for its engine for as long as that takes, and others come first.
+    patient: bool = False
+    # By which it belongs with other requests, on one engine. None: by how it begins.
+    affinity: str | None = None
 
     @property
     def has_large_body(self) -> bool:
@@ -207,7 +211,11 @@ class Gateway:
             raise
 
     async def begin(
-        self, received: ReceivedRequest, *, compact: bool = False, histories: RecentHistories | None = None
+        self,
+        received: ReceivedRequest,
+        *,
+        compact: bool = False,
+        histories: RecentHistories | None = None,
     ) -> ResponseRun:
         """Takes a place among the responses of the owner, which the run leaves at its end, and prepares the run; no engine has
         been asked yet."""
@@ -241,19 +249,21 @@ class Gateway:
         observers = make_observers(self._observers.makers, arrival)
         notify([ResponseUsage(self.ledger, arrival), *observers], "dropped", error)
 
-    async def read(self, arrival: Arrival, protocol: ClientProtocol = RESPONSES, model: str | None = None) -> ReceivedRequest:
+    async def read(
+        self, arrival: Arrival, protocol: ClientProtocol = RESPONSES, model: str | None = None, *, patient: bool = False
+    ) -> ReceivedRequest:
         body, limits = arrival.body, self.environment.limits
         if len(body) < LARGE_BODY:
             request, unknown, changes, passes = protocol.read(body, arrival.headers, limits, arrival.owner)
         else:
             reading = partial(protocol.read, body, arrival.headers, limits, arrival.owner)
-            request, unknown, changes, passes = await self.aside(reading, arrival.owner, large=True)
+            request, unknown, changes, passes = await self.aside(reading, arrival.owner, large=True, patient=patient)
         is_as_sent = protocol.is_responses
         if not is_as_sent:
             request.background, request.store = None, self._stores_messages
         if model is not None and request.model is None and not passes:
             request.model, is_as_sent = model, False
-        return ReceivedRequest(request, unknown, changes, arrival, is_as_sent, protocol, passes)
+        return ReceivedRequest(request, unknown, changes, arrival, is_as_sent, protocol, passes, patient)
 
     async def aside(self, work: Callable[[], T], owner: str, *, large: bool, patient: bool = False) -> T:
         """Work on a request. Owners get places for large ones in turn: they need no place among an owner's responses for it."""
@@ -285,9 +295,9 @@ class Gateway:
         elif may_record is not None:
             arrival = arrival._replace(is_recorded=False)
         owner = recorder.owner
-        seat = self.admission.engines.seat(owner, patient=bool(request.background))
+        seat = self.admission.engines.seat(owner, patient=read.patient or bool(request.background))
         try:
-            key = affinity_key(request, history, owner)
+            key = read.affinity or affinity_key(request, history, owner)
             chosen = await self.pool.choose(named, key)
             seat.intend(chosen.engines[0])
             form = form_of(chosen.engines, chosen.model, request, history, owner)
@@ -346,7 +356,7 @@ class Gateway:
             in_words=form.in_words,
         )
         if large:
-            exchange = await self.aside(make_exchange, owner, large=True, patient=bool(request.background))
+            exchange = await self.aside(make_exchange, owner, large=True, patient=read.patient or bool(request.background))
         else:
             exchange = make_exchange()
         if own_tools:

@@ -2,12 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from antiphon.gateway.usage.prices import Prices
 from antiphon.store.account_records import Counts, UsageKind, UsageSum
 
-EMBEDDINGS, BATCH = "embeddings", "batch"
+EMBEDDINGS: Literal["embeddings"] = "embeddings"
+BATCH: Literal["batch"] = "batch"
 # A group: the members by which results are grouped, with their values.
 Group = tuple[tuple[str, Any], ...]
 # What a kind of usage has to show for each member that groups.

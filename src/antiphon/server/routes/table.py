@@ -23,6 +23,7 @@ from antiphon.server.routes import (
     vector_stores,
     websocket,
 )
+from antiphon.server.routes.bulk import batches, message_batches
 from antiphon.server.routes.metrics import metrics
 from antiphon.server.routes.passed_through import passed_through
 from antiphon.server.usage import organization
@@ -69,6 +70,16 @@ API_ROUTES = [
     web.get("/v1/files/{id}", files.retrieve),
     web.delete("/v1/files/{id}", files.delete),
     web.get("/v1/files/{id}/content", files.content),
+    _post("/v1/batches", batches.create, SMALL),
+    web.get("/v1/batches", batches.list_batches),
+    web.get("/v1/batches/{id}", batches.retrieve),
+    _post("/v1/batches/{id}/cancel", batches.cancel, None),
+    _post("/v1/messages/batches", message_batches.create, LARGE),
+    web.get("/v1/messages/batches", message_batches.list_batches),
+    web.get("/v1/messages/batches/{id}", message_batches.retrieve),
+    web.delete("/v1/messages/batches/{id}", message_batches.delete),
+    _post("/v1/messages/batches/{id}/cancel", message_batches.cancel, None),
+    web.get("/v1/messages/batches/{id}/results", message_batches.results),
     _post("/v1/vector_stores", vector_stores.create, SMALL),
     web.get("/v1/vector_stores", vector_stores.list_stores),
     web.get("/v1/vector_stores/{id}", vector_stores.retrieve),
