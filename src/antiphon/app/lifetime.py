@@ -17,6 +17,7 @@ from antiphon.gateway.background.workers import Workers
 from antiphon.gateway.batches.runner import BatchRunner
 from antiphon.gateway.runs.checker import Checker
 from antiphon.gateway.state.housekeeping import StoreLimits, sweep_files, sweep_store
+from antiphon.gateway.state.stored_keys import StoredKeys
 from antiphon.server.parts import APP
 from antiphon.server.readiness import GOING_AWAY
 from antiphon.tools.mcp.runner import McpRunner, NoMcp
@@ -78,7 +79,11 @@ async def watch(app: web.Application) -> AsyncIterator[None]:
     discovery.when_made = examiner.examine
     for engine in gateway.pool.engines:
         examiner.examine(engine)
-    async with _tasks(gateway.pool.watch(), discovery.watch(), gateway.owners.watch(), gateway.ledger.keep_flushing()):
+    keys = StoredKeys(gateway.store.accounts, app[APP].access.keyring, gateway.budgets)
+    await keys.load()
+    async with _tasks(
+        gateway.pool.watch(), discovery.watch(), gateway.owners.watch(), gateway.ledger.keep_flushing(), keys.watch()
+    ):
         yield
     await gateway.ledger.try_to_flush()
     await app[APP].open.readiness.close()

@@ -104,7 +104,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     # terminal, else JSON.
     log_format: LogFormat = "auto"
     # Keys of clients that have names: NAME = "KEY", or a list of keys. What is stored and sealed belongs to the name, so a key
-    # can be replaced by another one. `antiphon key new NAME` makes a key, with --hashed a hash to write here in its place.
+    # can be replaced by another one. `antiphon key new NAME --file` makes a key and its line, --hashed a line with its hash;
+    # without these, the key is kept in the store, and works at once.
     keys: dict[str, tuple[str, ...]] = {}
     # Keys that may also read, cancel and delete what others have stored. Each may be a hash, as in `keys`.
     admin_key: tuple[str, ...] = ()

@@ -4,13 +4,17 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import typer
 
+from antiphon.app.options import prices
 from antiphon.cli.gateway_client import GatewayClient, choose_gateway, key_for
 from antiphon.cli.ps import columns
+from antiphon.cli.team.keys import in_store
+from antiphon.gateway.state.owners import shown_owner
+from antiphon.gateway.usage.reports import buckets, cost_results, usage_results
 from antiphon.logs import printable
 from antiphon.settings.settings import Settings
 from antiphon.store.account_records import DAY
@@ -30,21 +34,41 @@ MEMBERS = (
     "num_tool_calls",
 )
 NONE = "Nothing was used in this time."
+# As the gateway answers with them.
+Buckets: TypeAlias = Sequence[Mapping[str, Any]]
 NO_KEY = "(no key)"
 
 
 def run_usage(settings: Settings, url: str | None, *, days: int, as_json: bool) -> int:
-    """Raises GatewayFailed."""
-    client = GatewayClient(choose_gateway(settings, url), key_for(settings, admin=True))
+    """Of the store of the settings, which needs neither a gateway nor a key; or of the gateway at this URL. Raises
+    GatewayFailed, SettingsError."""
     today = int(time.time()) // DAY * DAY
-    query = f"?start_time={today - (days - 1) * DAY}&limit={days}"
-    used = client.member(f"{USAGE}{query}&group_by=api_key_id&group_by=model", "data")
-    costs = client.member(f"{COSTS}{query}&group_by=api_key_id&group_by=line_item", "data")
+    since = today - (days - 1) * DAY
+    asks = url is not None or (settings.store or "").startswith("memory:")
+    used, costs = ask_gateway(settings, url, since, days) if asks else read_store(settings, since, days)
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode({"usage": used, "costs": costs})).decode())
     else:
         typer.echo("\n".join(printable(line) for line in lines(used, costs)))
     return 0
+
+
+def ask_gateway(settings: Settings, url: str | None, since: int, days: int) -> tuple[Buckets, Buckets]:
+    client = GatewayClient(choose_gateway(settings, url), key_for(settings, admin=True))
+    query = f"?start_time={since}&limit={days}"
+    return (
+        client.member(f"{USAGE}{query}&group_by=api_key_id&group_by=model", "data"),
+        client.member(f"{COSTS}{query}&group_by=api_key_id&group_by=line_item", "data"),
+    )
+
+
+def read_store(settings: Settings, since: int, days: int) -> tuple[Buckets, Buckets]:
+    found = in_store(settings, lambda accounts: accounts.usage(since, since + days * DAY, DAY))
+    sums = [each._replace(kind=each.kind._replace(owner=shown_owner(each.kind.owner))) for each in found]
+    begins = range(since, since + days * DAY, DAY)
+    used = usage_results(sums, ("api_key_id", "model"), embeddings=False)
+    costs = cost_results(sums, ("api_key_id", "line_item"), prices(settings))
+    return buckets(begins, DAY, used), buckets(begins, DAY, costs)
 
 
 def lines(used: Sequence[Mapping[str, Any]], costs: Sequence[Mapping[str, Any]]) -> list[str]:

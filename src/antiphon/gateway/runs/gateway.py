@@ -242,7 +242,7 @@ class Gateway:
 
     def check_budget(self, owner: str) -> Awaitable[None] | None:
         """As `Budgets.check`."""
-        return self.budgets.check(self.owners.current(owner))
+        return self.budgets.check(self.owners.current(owner)) if self.budgets.are_set else None
 
     def show_refusal(self, arrival: Arrival, error: ApiError) -> None:
         """Observers see a request when its response is about to run; this one is not going to."""
@@ -332,7 +332,7 @@ class Gateway:
         containers = await tool_containers(tools, request, history, recorder.owner) if own_tools else {}
         # Its key may have got a name meanwhile.
         owner = recorder.owner
-        spent = self.budgets.notice(owner)
+        spent = self.budgets.notice(owner) if self.budgets.are_set else None
         attached, left_out = NOT_ATTACHED if compact else self.attached_to(read, owner, (named, chosen.model))
         make_exchange = partial(
             Exchange if recording is None else recording.make_exchange,

@@ -5,22 +5,21 @@ from antiphon.gateway.runs.observers import Arrival, Observer
 from antiphon.gateway.usage.counting import estimated_counts, response_to_counts
 from antiphon.gateway.usage.ledger import NO_MODEL, Ledger
 from antiphon.store.account_records import Counts, UsageEntry
-from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import Response
 
 
 class ResponseUsage(Observer):
-    __slots__ = ("_arrival", "_entry", "_is_stored", "_ledger", "_model", "pieces")
+    __slots__ = ("_arrival", "_entry", "_is_stored", "_ledger", "_model", "_pieces")
 
     def __init__(self, ledger: Ledger, arrival: Arrival) -> None:
         self._ledger = ledger
         self._arrival = arrival
-        self._model = NO_MODEL
         # What is written with its record.
         self._entry: UsageEntry | None = None
         self._is_stored = False
-        # What was read of the engine before the client left.
-        self.pieces = 0
+        # The model, and what was read of the engine, of a run that is given up.
+        self._model = NO_MODEL
+        self._pieces = 0
 
     # ---- for its recorder --------------------------------------------------------------------------------------------
 
@@ -30,13 +29,13 @@ class ResponseUsage(Observer):
             self._entry = self._count(response)
         return self._entry
 
+    def given_up(self, model: str, pieces: int) -> None:
+        self._model, self._pieces = model, pieces
+
     def stored(self) -> None:
         self._is_stored = True
 
     # ---- as an observer ----------------------------------------------------------------------------------------------
-
-    def chat(self, chat: ChatRequest, engine: str) -> None:
-        self._model = chat.model
 
     def ended(self, response: Response) -> None:
         entry = self._entry
@@ -52,7 +51,7 @@ class ResponseUsage(Observer):
         """One in the background that is given up is run again, and counted then."""
         if self._arrival.channel == "background" and error is None:
             return
-        left = estimated_counts(self._arrival.body, self.pieces)
+        left = estimated_counts(self._arrival.body, self._pieces)
         counts = left if error is None else Counts(1, failures=1)
         self._ledger.count(self._arrival.owner, self._model, self._arrival.channel, counts)
 

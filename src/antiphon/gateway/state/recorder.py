@@ -51,7 +51,8 @@ NOT_STORED = ["compaction_trigger"]
 class RecordedUsage(Protocol):
     """What a response has used, which is written with its record."""
 
-    pieces: int
+    def given_up(self, model: str, pieces: int) -> None:
+        """The run ends without an end: so much was read of the engine."""
 
     def entry(self, response: Response) -> UsageEntry | None:
         """None: nothing is to be written."""
@@ -312,10 +313,9 @@ class ResponseRecorder:
         if self.usage is not None:
             self.usage.stored()
 
-    def left_after(self, pieces: int) -> None:
-        """Its client has left, and so much was read of the engine."""
+    def given_up(self, model: str, pieces: int) -> None:
         if self.usage is not None:
-            self.usage.pieces = pieces
+            self.usage.given_up(model, pieces)
 
     async def _aside(self, work: Callable[[], T]) -> T:
         """What has to do with its own input takes as long as that is large."""
@@ -387,7 +387,7 @@ class NoRecorder:
 
     async def record(self, response: Response, last: Sequence[AnyEvent]) -> None: ...
 
-    def left_after(self, pieces: int) -> None: ...
+    def given_up(self, model: str, pieces: int) -> None: ...
 
     def keep_lock(self) -> None: ...
 

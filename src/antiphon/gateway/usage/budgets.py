@@ -126,12 +126,13 @@ class Budgets:
     ) -> None:
         self._store = store
         self._ledger = ledger
-        ledger.watchers.append(self._count)
         self.prices = prices
         # Those of the settings, and those that a command has set, by the name of the key. The settings win.
         self._set, self._stored = budgets, dict[str, Budget]()
         self._now = now
         self._max_age = max_age
+        self.are_set = bool(budgets)
+        self._watches = False
         self._known: dict[str, Known] = {}
         self._reading: dict[str, asyncio.Task[Known]] = {}
         # What was counted here while the store is read.
@@ -142,9 +143,11 @@ class Budgets:
     def use(self, budgets: Mapping[str, Budget]) -> None:
         """Those of the settings, from now on."""
         self._set = budgets
+        self.are_set = bool(self._set or self._stored)
 
     def use_stored(self, budgets: Mapping[str, Budget]) -> None:
         self._stored = dict(budgets)
+        self.are_set = bool(self._set or self._stored)
 
     def of(self, owner: str) -> Budget | None:
         named = self._set.get(owner) or self._stored.get(owner)
@@ -203,6 +206,9 @@ class Budgets:
             known.add(entry.at, entry.counts, self.prices.cost(entry.kind.model, entry.counts))
 
     async def _read(self, owner: str) -> Known:
+        if not self._watches:
+            self._watches = True
+            self._ledger.watchers.append(self._count)
         now, meanwhile = self._now(), self._meanwhile.setdefault(owner, [])
         known = Known(now, Months.of(now))
         try:

@@ -93,8 +93,6 @@ class MeasuredTokens:
 
     def __call__(self, entry: UsageEntry) -> None:
         counts = entry.counts
-        if not counts.tokens:
-            return
         for place, amount in self._series(entry.kind.owner, entry.kind.model, not counts.failures):
             amount.value += counts[place]
 

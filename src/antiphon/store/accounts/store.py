@@ -9,9 +9,16 @@ from antiphon.store.accounts import deliveries, keys, usage
 from antiphon.store.operations import Database
 from antiphon.store.wakeups import Wakeup
 
+# Seconds after which keys are read again where nobody says that another program has changed them.
+KEY_POLL = 0.5
+
 
 class AccountStore(Protocol):
     """As in `Store`, each method is atomic and durable. What is counted with a response is written with it: `Record.usage`."""
+
+    # Seconds after which keys are to be read again, whether `follow_keys` was woken or not.
+    @property
+    def key_poll(self) -> float: ...
 
     # ---- usage
 
@@ -64,7 +71,8 @@ class AccountStore(Protocol):
 
 
 class SqlAccounts:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, key_poll: float = KEY_POLL) -> None:
+        self.key_poll = key_poll
         self._database = database
         self._now = database.clock
 

@@ -18,6 +18,9 @@ MOST_RECENT = 1_000
 
 
 class MemoryAccounts:
+    # Nobody else can change them.
+    key_poll = 60.0
+
     def __init__(self, clock: Callable[[], float], wakeups: Wakeups) -> None:
         self._clock = clock
         self._wakeups = wakeups

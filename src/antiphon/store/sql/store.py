@@ -7,7 +7,7 @@ from msgspec import structs
 
 from antiphon.store.account_records import Delivery
 from antiphon.store.accounts import usage
-from antiphon.store.accounts.store import SqlAccounts
+from antiphon.store.accounts.store import KEY_POLL, SqlAccounts
 from antiphon.store.operations import ResponseDatabase
 from antiphon.store.protocol import FileStore
 from antiphon.store.records import (
@@ -37,9 +37,9 @@ from antiphon.store.wakeups import Wakeup
 class SqlStore:
     survives_restart = True
 
-    def __init__(self, database: ResponseDatabase, files: FileStore) -> None:
+    def __init__(self, database: ResponseDatabase, files: FileStore, key_poll: float = KEY_POLL) -> None:
         self.files = files
-        self.accounts = SqlAccounts(database)
+        self.accounts = SqlAccounts(database, key_poll)
         self._database = database
         self._now = database.clock
         self._recent = RecentChains()
