@@ -87,6 +87,7 @@ tools/code_interpreter
 tools/image_generation
 gateway
 gateway/usage
+gateway/webhooks
 gateway/limits
 gateway/state
 gateway/runs

@@ -92,6 +92,8 @@ GROUPS: dict[str, tuple[str, type]] = {
         tables.BudgetSettings,
     ),
     "[batches]": ("[Batches](batches.md) of requests. Only the file can have these settings.", tables.BatchSettings),
+    "[webhooks]": ("[Webhooks](webhooks.md). Only the file can have these settings.", tables.WebhookSettings),
+    "[webhooks.endpoints.NAME]": ("An endpoint. It needs a `url` and a `secret`.", tables.WebhookEndpointSettings),
     "[files]": ("[Files](files.md) that clients upload. Only the file can have these settings.", tables.FileSettings),
 }
 

@@ -18,6 +18,7 @@ from antiphon.gateway.batches.runner import BatchRunner
 from antiphon.gateway.runs.checker import Checker
 from antiphon.gateway.state.housekeeping import StoreLimits, sweep_files, sweep_store
 from antiphon.gateway.state.stored_keys import StoredKeys
+from antiphon.gateway.webhooks.sender import WebhookSender
 from antiphon.server.parts import APP
 from antiphon.server.readiness import GOING_AWAY
 from antiphon.tools.mcp.runner import McpRunner, NoMcp
@@ -55,6 +56,7 @@ class Beside(Struct):
     connection_options: ConnectionOptions
     # Seconds that running responses may take to finish when the gateway stops.
     drain_within: float
+    webhooks: WebhookSender
 
 
 BESIDE = web.AppKey("beside", Beside)
@@ -82,7 +84,12 @@ async def watch(app: web.Application) -> AsyncIterator[None]:
     keys = StoredKeys(gateway.store.accounts, app[APP].access.keyring, gateway.budgets)
     await keys.load()
     async with _tasks(
-        gateway.pool.watch(), discovery.watch(), gateway.owners.watch(), gateway.ledger.keep_flushing(), keys.watch()
+        gateway.pool.watch(),
+        discovery.watch(),
+        gateway.owners.watch(),
+        gateway.ledger.keep_flushing(),
+        keys.watch(),
+        app[BESIDE].webhooks.run(),
     ):
         yield
     await gateway.ledger.try_to_flush()

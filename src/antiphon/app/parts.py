@@ -33,6 +33,7 @@ from antiphon.app.options import (
     store_kind,
 )
 from antiphon.app.retrieval import EmbeddingModels, Retrieval
+from antiphon.app.webhooks import make_sender, webhook_endpoints
 from antiphon.core.events.lifecycle import PADDED_TO, REASONING_EVENTS
 from antiphon.core.exchange.environment import Environment
 from antiphon.core.knowledge.knowledge import Model
@@ -66,6 +67,7 @@ from antiphon.gateway.state.owners import Keyring, Owners
 from antiphon.gateway.state.seal import load_key, make_sealer
 from antiphon.gateway.usage.budgets import Budgets
 from antiphon.gateway.usage.ledger import Ledger
+from antiphon.gateway.webhooks.messages import Webhooks
 from antiphon.ids import new_id
 from antiphon.logs import log
 from antiphon.sandbox.containers.containers import Containers
@@ -259,6 +261,7 @@ def make_gateway(
         owners=Owners(store, earlier_owners(settings)),
         ledger=ledger,
         budgets=Budgets(store.accounts, ledger, prices(settings), budgets(settings)),
+        webhooks=Webhooks(webhook_endpoints(settings.webhooks)),
         make_sealer=partial(make_sealer, load_key(settings.seal_key, data_directory(settings))),
         observers=[*([recordings.observe] if recordings is not None else ()), *observers],
         may_record=recordings.may_record if recordings is not None else None,
@@ -401,4 +404,5 @@ def make_beside(given: Given, made: Made, own: OwnAddresses, options: Connection
         own_addresses=own,
         connection_options=options,
         drain_within=settings.shutdown_timeout,
+        webhooks=make_sender(settings, gateway, own),
     )

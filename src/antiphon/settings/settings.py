@@ -16,6 +16,7 @@ from antiphon.settings.tables import (
     ToolSettings,
     UsageSettings,
     VectorStoreSettings,
+    WebhookSettings,
 )
 
 APP = "antiphon"
@@ -223,6 +224,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     background_patience: Seconds = 600.0
     # Seconds for which a background response with `store: false` can be read after its end. Then all of it is deleted.
     unstored_retention: Seconds = 600.0
+
+    # Messages when background responses and batches have ended: a table of the file, see below.
+    webhooks: WebhookSettings = WebhookSettings()
 
     # ---- limits, of each gateway for itself, over all of its worker processes ----
 

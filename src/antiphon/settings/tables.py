@@ -293,3 +293,35 @@ class UsageSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     prices: dict[str, PriceSettings] = {}
     # By the name of a key, what it may use.
     budgets: dict[str, BudgetSettings] = {}
+
+
+# ---- `[webhooks]` ----------------------------------------------------------------------------------------------------
+
+
+class WebhookEndpointSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[webhooks.endpoints.NAME]`: who gets a message when something has ended."""
+
+    # Where messages are sent. "$NAME" is the variable NAME of the gateway's environment; "${NAME}" may stand inside a text.
+    url: str = ""
+    # By which they are signed: any text, or whsec_ and base64. Variables may stand in it as in `url`.
+    secret: str = ""
+    # The events that are reported: response.completed, .failed, .incomplete and .cancelled of background responses, and
+    # batch.completed, .failed, .expired and .cancelled. Empty: all.
+    events: tuple[str, ...] = ()
+    # The names of keys whose responses and batches are reported. Empty: all.
+    keys: tuple[str, ...] = ()
+
+
+class WebhookSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table `[webhooks]`."""
+
+    # Where messages may be sent: "listed" for `hosts`; "public" for these and for https servers on the public internet; "any"
+    # for private networks too. Link-local addresses and the gateway itself are never connected to. This machine may be, where
+    # only this machine can reach the gateway.
+    urls: Literal["listed", "public", "any"] = "public"
+    # Hosts and networks that are not on the public internet: "hooks.example", "*.example", "10.1.0.0/16".
+    hosts: tuple[str, ...] = ()
+    # Seconds that an endpoint may take for one message.
+    timeout: Seconds = 15.0
+    # Endpoints by name.
+    endpoints: dict[str, WebhookEndpointSettings] = {}

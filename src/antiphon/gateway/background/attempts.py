@@ -83,6 +83,7 @@ class Attempt:
             retention=gateway.retention,
             owners=gateway.owners,
             lease=options.lease,
+            webhooks=gateway.webhooks,
         )
         self._run: ResponseRun | None = None
         self._waiting: asyncio.Timeout | None = None

@@ -37,6 +37,7 @@ from antiphon.gateway.state.recorder import ResponseRecorder
 from antiphon.gateway.state.seal import to_stored_request
 from antiphon.gateway.usage.budgets import Budgets
 from antiphon.gateway.usage.ledger import Ledger
+from antiphon.gateway.webhooks.messages import NO_WEBHOOKS, Webhooks
 from antiphon.ids import new_id
 from antiphon.sealing import Sealer
 from antiphon.store.protocol import Store
@@ -142,6 +143,7 @@ class Gateway:
         owners: Owners,
         ledger: Ledger,
         budgets: Budgets,
+        webhooks: Webhooks = NO_WEBHOOKS,
         make_sealer: Callable[[str, Sequence[str]], Sealer],
         observers: Sequence[MakeObserver] = (),
         may_record: Callable[[], bool] | None = None,
@@ -156,6 +158,7 @@ class Gateway:
         self.owners = owners
         self.ledger = ledger
         self.budgets = budgets
+        self.webhooks = webhooks
         ledger.current = owners.current
         self._environments = OwnerEnvironments(owners, make_sealer)
         self.equipment = equipment
