@@ -86,6 +86,7 @@ tools/file_search
 tools/code_interpreter
 tools/image_generation
 gateway
+gateway/stored_prompts
 gateway/usage
 gateway/webhooks
 gateway/limits

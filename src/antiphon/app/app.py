@@ -26,6 +26,7 @@ from antiphon.app.parts import (
     make_rules,
     make_storage,
     make_tools,
+    use_prompts,
 )
 from antiphon.app.parts import Extensions as Extensions
 from antiphon.app.parts import WorkerPart as WorkerPart
@@ -66,6 +67,7 @@ def make_app(
     observers = [*extensions.observers, *observability.observers(pool)]
     gateway = make_gateway(given, pool, equipment, observers, inspection.inspector.recordings)
     gateway.attached = tools.mcp.attached
+    use_prompts(settings, gateway)
     gateway.ledger.watchers += observability.usage_watchers(pool)
     gateway.budgets.when_exceeded = observability.when_exceeded
     spoken = make_protocols(settings, extensions.protocols, make_rules(settings, tools))

@@ -28,6 +28,7 @@ def load_settings(flags: Mapping[str, Any], file: Path | None) -> Settings:
         raise SettingsError(f"chat_pass_keys: there is no key {key} in keys.{did_you_mean(key, chosen.keys)}")
     _check_tables(chosen)
     _check_webhooks(chosen)
+    _check_prompts(chosen)
     if chosen.otel and not _has_opentelemetry():
         raise SettingsError(missing_extra("otel", "otel"))
     if chosen.dialect is not None and chosen.dialect not in BY_NAME:
@@ -55,6 +56,16 @@ def _check_webhooks(chosen: Settings) -> None:
         from antiphon.app.webhooks import check_webhooks
 
         check_webhooks(chosen)
+
+
+def _check_prompts(chosen: Settings) -> None:
+    if chosen.prompts is not None:
+        from antiphon.gateway.stored_prompts.folder import UnusablePrompt, read_folder
+
+        try:
+            read_folder(Path(chosen.prompts))
+        except UnusablePrompt as unusable:
+            raise SettingsError(f"prompts: {unusable}") from None
 
 
 def _has_opentelemetry() -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -18,6 +19,7 @@ from antiphon.gateway.batches.runner import BatchRunner
 from antiphon.gateway.runs.checker import Checker
 from antiphon.gateway.state.housekeeping import StoreLimits, sweep_files, sweep_store
 from antiphon.gateway.state.stored_keys import StoredKeys
+from antiphon.gateway.stored_prompts.folder import watch_folder
 from antiphon.gateway.webhooks.sender import WebhookSender
 from antiphon.server.parts import APP
 from antiphon.server.readiness import GOING_AWAY
@@ -57,6 +59,8 @@ class Beside(Struct):
     # Seconds that running responses may take to finish when the gateway stops.
     drain_within: float
     webhooks: WebhookSender
+    # The folder of prompts, if there is one.
+    prompts: Path | None
 
 
 BESIDE = web.AppKey("beside", Beside)
@@ -90,6 +94,7 @@ async def watch(app: web.Application) -> AsyncIterator[None]:
         gateway.ledger.keep_flushing(),
         keys.watch(),
         app[BESIDE].webhooks.run(),
+        *([watch_folder(folder, partial(setattr, gateway, "prompts"))] if (folder := app[BESIDE].prompts) else ()),
     ):
         yield
     await gateway.ledger.try_to_flush()

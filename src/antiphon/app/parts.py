@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import aiohttp
@@ -65,6 +66,7 @@ from antiphon.gateway.runs.timers import Timeouts
 from antiphon.gateway.state.conversations import Conversations
 from antiphon.gateway.state.owners import Keyring, Owners
 from antiphon.gateway.state.seal import load_key, make_sealer
+from antiphon.gateway.stored_prompts.folder import read_folder
 from antiphon.gateway.usage.budgets import Budgets
 from antiphon.gateway.usage.ledger import Ledger
 from antiphon.gateway.webhooks.messages import Webhooks
@@ -268,6 +270,11 @@ def make_gateway(
     )
 
 
+def use_prompts(settings: Settings, gateway: Gateway) -> None:
+    if settings.prompts is not None:
+        gateway.prompts = read_folder(Path(settings.prompts))
+
+
 def make_equipment(settings: Settings, checker: Checker, tools: Mapping[str, ToolRunner], storage: Storage) -> Equipment:
     timeouts = Timeouts(settings.heartbeat, settings.first_byte_timeout, settings.idle_timeout, settings.response_timeout)
     files = FileInputs(storage.files, storage.texts.read_for_model)
@@ -405,4 +412,5 @@ def make_beside(given: Given, made: Made, own: OwnAddresses, options: Connection
         connection_options=options,
         drain_within=settings.shutdown_timeout,
         webhooks=make_sender(settings, gateway, own),
+        prompts=None if settings.prompts is None else Path(settings.prompts),
     )

@@ -50,11 +50,6 @@ def webhook_policy(settings: Settings, own: Collection[tuple[str, int]]) -> Addr
 
 
 def make_sender(settings: Settings, gateway: Gateway, own: Collection[tuple[str, int]]) -> WebhookSender:
-    policy = webhook_policy(settings, own)
-    return WebhookSender(
-        gateway.store.accounts,
-        gateway.webhooks.endpoints,
-        policy,
-        patience=settings.webhooks.timeout,
-        agent=f"antiphon/{__version__}",
-    )
+    store, endpoints, policy = gateway.store.accounts, gateway.webhooks.endpoints, webhook_policy(settings, own)
+    agent = f"antiphon/{__version__}"
+    return WebhookSender(store, endpoints, policy, patience=settings.webhooks.timeout, agent=agent)

@@ -225,6 +225,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     # Seconds for which a background response with `store: false` can be read after its end. Then all of it is deleted.
     unstored_retention: Seconds = 600.0
 
+    # A folder with prompts, which requests use by their ids: ID.md, or ID@VERSION.md. None: there are none.
+    prompts: str | None = None
     # Messages when background responses and batches have ended: a table of the file, see below.
     webhooks: WebhookSettings = WebhookSettings()
 

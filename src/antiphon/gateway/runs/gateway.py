@@ -35,6 +35,7 @@ from antiphon.gateway.state.owners import OwnerEnvironments, Owners
 from antiphon.gateway.state.recent_histories import RecentHistories
 from antiphon.gateway.state.recorder import ResponseRecorder
 from antiphon.gateway.state.seal import to_stored_request
+from antiphon.gateway.stored_prompts.prompts import StoredPrompts
 from antiphon.gateway.usage.budgets import Budgets
 from antiphon.gateway.usage.ledger import Ledger
 from antiphon.gateway.webhooks.messages import NO_WEBHOOKS, Webhooks
@@ -159,6 +160,8 @@ class Gateway:
         self.ledger = ledger
         self.budgets = budgets
         self.webhooks = webhooks
+        # None: there are none.
+        self.prompts: StoredPrompts | None = None
         ledger.current = owners.current
         self._environments = OwnerEnvironments(owners, make_sealer)
         self.equipment = equipment
@@ -264,6 +267,9 @@ class Gateway:
         is_as_sent = protocol.is_responses
         if not is_as_sent:
             request.background, request.store = None, self._stores_messages
+        if request.prompt is not None and self.prompts is not None:
+            self.prompts.fill(request)
+            is_as_sent = False
         if model is not None and request.model is None and not passes:
             request.model, is_as_sent = model, False
         return ReceivedRequest(request, unknown, changes, arrival, is_as_sent, protocol, passes, patient)
