@@ -49,6 +49,11 @@ core/hosted/rows.py
 core/prompt
 core/exchange
 core/recording
+store/account_records.py
+store/records.py
+store/wakeups.py
+store/operations.py
+store/accounts
 store
 store/sql
 store/sqlite
@@ -81,6 +86,9 @@ tools/file_search
 tools/code_interpreter
 tools/image_generation
 gateway
+gateway/stored_prompts
+gateway/usage
+gateway/webhooks
 gateway/limits
 gateway/state
 gateway/runs
@@ -90,12 +98,14 @@ server/traces
 server/metrics
 server/inspector
 server
+server/usage
 server/routes
 server/routes/bulk
 server/routes/table.py
 app
 app/processes
 cli
+cli/team
 cli/batch
 cli/clients
 cli/codex
@@ -503,6 +513,8 @@ READS_JSON = {
     "server/siblings.py",
     "server/bodies.py",
     "server/routes/websocket.py",
+    # What an engine says that it has used.
+    "gateway/usage/counting.py",
 }
 
 

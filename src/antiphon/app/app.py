@@ -8,7 +8,7 @@ from aiohttp import web
 from antiphon.app import lifetime
 from antiphon.app.lifetime import BESIDE, OwnAddresses
 from antiphon.app.observability import Observability
-from antiphon.app.options import connection_options
+from antiphon.app.options import connection_options, store_limits
 from antiphon.app.parts import (
     NO_EXTENSIONS,
     Given,
@@ -26,6 +26,7 @@ from antiphon.app.parts import (
     make_rules,
     make_storage,
     make_tools,
+    use_prompts,
 )
 from antiphon.app.parts import Extensions as Extensions
 from antiphon.app.parts import WorkerPart as WorkerPart
@@ -66,6 +67,9 @@ def make_app(
     observers = [*extensions.observers, *observability.observers(pool)]
     gateway = make_gateway(given, pool, equipment, observers, inspection.inspector.recordings)
     gateway.attached = tools.mcp.attached
+    use_prompts(settings, gateway)
+    gateway.ledger.watchers += observability.usage_watchers(pool)
+    gateway.budgets.when_exceeded = observability.when_exceeded
     spoken = make_protocols(settings, extensions.protocols, make_rules(settings, tools))
     protocols = ProtocolPaths(spoken)
     routes = route_table(protocols.others)
@@ -77,7 +81,7 @@ def make_app(
     app[BESIDE] = make_beside(given, made, own, observability.counted(options))
     app.add_routes(routes.served)
     app.on_response_prepare.append(add_headers)
-    lifetime.join(app, store_max_bytes=settings.store_max_bytes if given.part.sweeps else None, checkers=checkers.own)
+    lifetime.join(app, limits=store_limits(settings) if given.part.sweeps else None, checkers=checkers.own)
     app.cleanup_ctx.append(observability.close)
     return app
 

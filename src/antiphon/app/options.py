@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.core.protocols.responses.fields import RequestLimits
 from antiphon.engines.load import PlacementOptions
@@ -16,6 +16,9 @@ from antiphon.files.vector_stores.indexer import DEFAULT_INDEXING, IndexerOption
 from antiphon.gateway.background.attempts import RETRY_INTERVAL, BackgroundOptions
 from antiphon.gateway.batches.runner import STEP, BatchOptions
 from antiphon.gateway.limits.places import AdmissionLimits
+from antiphon.gateway.state.housekeeping import StoreLimits
+from antiphon.gateway.usage.budgets import Budget
+from antiphon.gateway.usage.prices import Price, Prices
 from antiphon.server.answers import TOO_SLOW, answer_unrouted
 from antiphon.server.parts import HttpLimits
 from antiphon.server.paths import ProtocolPaths, is_uploaded_form
@@ -74,6 +77,23 @@ def request_limits(settings: Settings) -> RequestLimits:
 
 def file_limits(settings: Settings) -> FileLimits:
     return FileLimits(settings.files.max_file_bytes, settings.files.key_bytes, settings.files.max_bytes)
+
+
+def store_limits(settings: Settings) -> StoreLimits:
+    return StoreLimits(settings.store_max_bytes, settings.usage.keep_days)
+
+
+def prices(settings: Settings) -> Prices:
+    given = settings.usage.prices
+    by_model = {
+        model: Price(each.input, each.input if each.cached is None else each.cached, each.output)
+        for model, each in given.items()
+    }
+    return Prices(settings.usage.currency, by_model)
+
+
+def budgets(settings: Settings) -> dict[str, Budget]:
+    return {name: Budget(**structs.asdict(each)) for name, each in settings.usage.budgets.items()}
 
 
 def admission_limits(settings: Settings) -> AdmissionLimits:

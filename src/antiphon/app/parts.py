@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import aiohttp
@@ -23,14 +24,17 @@ from antiphon.app.options import (
     background_options,
     batch_limits,
     batch_options,
+    budgets,
     engine_options,
     file_limits,
     http_limits,
     placement_options,
+    prices,
     request_limits,
     store_kind,
 )
 from antiphon.app.retrieval import EmbeddingModels, Retrieval
+from antiphon.app.webhooks import make_sender, webhook_endpoints
 from antiphon.core.events.lifecycle import PADDED_TO, REASONING_EVENTS
 from antiphon.core.exchange.environment import Environment
 from antiphon.core.knowledge.knowledge import Model
@@ -64,6 +68,10 @@ from antiphon.gateway.runs.timers import Timeouts
 from antiphon.gateway.state.conversations import Conversations
 from antiphon.gateway.state.owners import Keyring, Owners
 from antiphon.gateway.state.seal import load_key, make_sealer
+from antiphon.gateway.stored_prompts.folder import read_folder
+from antiphon.gateway.usage.budgets import Budgets
+from antiphon.gateway.usage.ledger import Ledger
+from antiphon.gateway.webhooks.messages import Webhooks
 from antiphon.ids import new_id
 from antiphon.logs import log
 from antiphon.sandbox.containers.containers import Containers
@@ -257,6 +265,7 @@ def make_gateway(
     given: Given, pool: Pool, equipment: Equipment, observers: Sequence[MakeObserver], recordings: Recordings | None
 ) -> Gateway:
     settings, store = given.settings, given.store
+    ledger = Ledger(store.accounts, pool.is_listed, is_kept=settings.usage.enabled)
     return Gateway(
         pool,
         store,
@@ -267,10 +276,18 @@ def make_gateway(
         unstored_retention=math.ceil(settings.unstored_retention),
         stores_messages=settings.store_messages,
         owners=Owners(store, earlier_owners(settings)),
+        ledger=ledger,
+        budgets=Budgets(store.accounts, ledger, prices(settings), budgets(settings)),
+        webhooks=Webhooks(webhook_endpoints(settings.webhooks)),
         make_sealer=partial(make_sealer, load_key(settings.seal_key, data_directory(settings))),
         observers=[*([recordings.observe] if recordings is not None else ()), *observers],
         may_record=recordings.may_record if recordings is not None else None,
     )
+
+
+def use_prompts(settings: Settings, gateway: Gateway) -> None:
+    if settings.prompts is not None:
+        gateway.prompts = read_folder(Path(settings.prompts))
 
 
 def make_equipment(settings: Settings, checker: Checker, tools: Mapping[str, ToolRunner], storage: Storage) -> Equipment:
@@ -409,4 +426,6 @@ def make_beside(given: Given, made: Made, own: OwnAddresses, options: Connection
         own_addresses=own,
         connection_options=options,
         drain_within=settings.shutdown_timeout,
+        webhooks=make_sender(settings, gateway, own),
+        prompts=None if settings.prompts is None else Path(settings.prompts),
     )

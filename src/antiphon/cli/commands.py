@@ -293,6 +293,24 @@ def ps(
 
 
 @app.command(cls=Command)
+def usage(
+    days: Annotated[int, typer.Option(min=1, max=31, help="How many days, with today.")] = 7,
+    as_json: options.AsJson = False,
+    url: options.Url = None,
+    config: options.Config = None,
+) -> None:
+    """Show the tokens and requests of each key and model, and the tokens of each day: of the store, or of a gateway (--url)."""
+    from antiphon.cli.gateway_client import GatewayFailed
+    from antiphon.cli.team.usage import run_usage
+
+    chosen = _load({}, config)
+    try:
+        raise typer.Exit(run_usage(chosen, url, days=days, as_json=as_json))
+    except (SettingsError, GatewayFailed) as reason:
+        _fail(str(reason))
+
+
+@app.command(cls=Command)
 def restart(
     url: options.Url = None,
     config: options.Config = None,
@@ -396,14 +414,97 @@ def pull(
 @key.command("new", cls=Command)
 def new_key(
     name: Annotated[str, typer.Argument(help="Whose key it is. What is stored with it belongs to this name.")],
-    hashed: Annotated[bool, typer.Option("--hashed", help="Write only a hash of the key into the file.")] = False,
+    file: Annotated[bool, typer.Option("--file", help="Print a line for the configuration file, and store nothing.")] = False,
+    hashed: Annotated[bool, typer.Option("--hashed", help="The same, with only a hash of the key in the line.")] = False,
+    store: options.Store = None,
     config: options.Config = None,
 ) -> None:
-    """Make a key for a client, and print it with the line for the file. It is stored nowhere."""
-    from antiphon.cli.keys import key_lines
+    """Make a key for a client, and print it. It works at once; the store has only a hash of it."""
+    chosen = _load({"store": store}, config)
+    try:
+        if file or hashed:
+            from antiphon.cli.team.key_lines import key_lines
+
+            typer.echo(key_lines(chosen, name, hashed=hashed))
+            return
+        from antiphon.cli.team.keys import store_new
+
+        typer.echo(store_new(chosen, name))
+    except SettingsError as invalid:
+        _fail(str(invalid))
+
+
+@key.command("list", cls=Command)
+def list_keys(as_json: options.AsJson = False, store: options.Store = None, config: options.Config = None) -> None:
+    """List the keys in the store and the names in the settings, with their budgets."""
+    from antiphon.cli.team.keys import list_keys
 
     try:
-        typer.echo(key_lines(_load({}, config), name, hashed=hashed))
+        typer.echo(list_keys(_load({"store": store}, config), as_json=as_json))
+    except SettingsError as invalid:
+        _fail(str(invalid))
+
+
+@key.command("limit", cls=Command)
+def limit_key(
+    name: Annotated[str, typer.Argument(help="Whose keys.")],
+    tokens_per_day: Annotated[int | None, typer.Option(min=0, help="Tokens of prompts and answers.")] = None,
+    tokens_per_month: Annotated[int | None, typer.Option(min=0, help="The same in a month.")] = None,
+    requests_per_day: Annotated[int | None, typer.Option(min=0, help="Requests.")] = None,
+    requests_per_month: Annotated[int | None, typer.Option(min=0, help="The same in a month.")] = None,
+    cost_per_day: Annotated[float | None, typer.Option(min=0, help="Costs by the prices of the settings.")] = None,
+    cost_per_month: Annotated[float | None, typer.Option(min=0, help="The same in a month.")] = None,
+    soft: Annotated[bool, typer.Option("--soft", help="Only say so when it is used up.")] = False,
+    store: options.Store = None,
+    config: options.Config = None,
+) -> None:
+    """Set the budget of a name, in place of the one it has. Without a limit: it has none of its own."""
+    from antiphon.cli.team.keys import limit
+    from antiphon.gateway.usage.budgets import Budget
+
+    limits = {
+        "tokens_per_day": tokens_per_day,
+        "tokens_per_month": tokens_per_month,
+        "requests_per_day": requests_per_day,
+        "requests_per_month": requests_per_month,
+        "cost_per_day": cost_per_day,
+        "cost_per_month": cost_per_month,
+    }
+    given: dict[str, Any] = {limit: most for limit, most in limits.items() if most is not None}
+    try:
+        typer.echo(limit(_load({"store": store}, config), name, Budget(**given, soft=soft) if given else None))
+    except SettingsError as invalid:
+        _fail(str(invalid))
+
+
+@key.command("revoke", cls=Command)
+def revoke_key(
+    name: Annotated[str, typer.Argument(help="Whose keys.")],
+    ending: Annotated[str | None, typer.Option("--key", help="The last four characters of one key. Default: all.")] = None,
+    store: options.Store = None,
+    config: options.Config = None,
+) -> None:
+    """Refuse the keys of a name from now on, in every gateway. What they stored stays."""
+    from antiphon.cli.team.keys import revoke
+
+    try:
+        typer.echo(revoke(_load({"store": store}, config), name, ending))
+    except SettingsError as invalid:
+        _fail(str(invalid))
+
+
+@key.command("rotate", cls=Command)
+def rotate_key(
+    name: Annotated[str, typer.Argument(help="Whose keys.")],
+    grace: Annotated[float, typer.Option(min=0, help="Seconds for which the other keys are still let in.")] = 0,
+    store: options.Store = None,
+    config: options.Config = None,
+) -> None:
+    """Make a key in place of all others of this name. What they stored belongs to the name, and stays."""
+    from antiphon.cli.team.keys import rotate
+
+    try:
+        typer.echo(rotate(_load({"store": store}, config), name, grace))
     except SettingsError as invalid:
         _fail(str(invalid))
 

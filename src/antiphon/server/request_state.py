@@ -9,9 +9,10 @@ from typing import Any, Literal, NamedTuple
 from aiohttp import web
 
 from antiphon import __version__
+from antiphon.gateway.usage.model_names import OTHER
 from antiphon.ids import new_id
 from antiphon.logs import log, logger
-from antiphon.server.metrics.instruments import OTHER, Amount, Instruments
+from antiphon.server.metrics.instruments import Amount, Instruments
 from antiphon.server.paths import canonical_path
 from antiphon.transport import AnswerError
 

@@ -14,7 +14,9 @@ from antiphon.settings.tables import (
     FileSettings,
     McpSettings,
     ToolSettings,
+    UsageSettings,
     VectorStoreSettings,
+    WebhookSettings,
 )
 
 APP = "antiphon"
@@ -103,7 +105,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     # terminal, else JSON.
     log_format: LogFormat = "auto"
     # Keys of clients that have names: NAME = "KEY", or a list of keys. What is stored and sealed belongs to the name, so a key
-    # can be replaced by another one. `antiphon key new NAME` makes a key, with --hashed a hash to write here in its place.
+    # can be replaced by another one. `antiphon key new NAME --file` makes a key and its line, --hashed a line with its hash;
+    # without these, the key is kept in the store, and works at once.
     keys: dict[str, tuple[str, ...]] = {}
     # Keys that may also read, cancel and delete what others have stored. Each may be a hash, as in `keys`.
     admin_key: tuple[str, ...] = ()
@@ -222,6 +225,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     # Seconds for which a background response with `store: false` can be read after its end. Then all of it is deleted.
     unstored_retention: Seconds = 600.0
 
+    # A folder with prompts, which requests use by their ids: ID.md, or ID@VERSION.md. None: there are none.
+    prompts: str | None = None
+    # Messages when background responses and batches have ended: a table of the file, see below.
+    webhooks: WebhookSettings = WebhookSettings()
+
     # ---- limits, of each gateway for itself, over all of its worker processes ----
 
     # How many responses of one key may run at once: streams, whole answers, responses on WebSockets, compactions, counts and
@@ -241,6 +249,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     queue_timeout: Seconds = 60.0
     # Seconds that a response may take in all, from its request to its last event. Then it fails, and its engine is stopped.
     response_timeout: Seconds = 86_400.0
+
+    # ---- usage and budgets ----
+
+    # What is kept of the usage of each key, prices and budgets: a table of the file, see below.
+    usage: UsageSettings = UsageSettings()
 
     # ---- tools that the gateway runs ----
 

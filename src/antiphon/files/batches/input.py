@@ -5,7 +5,7 @@ more than its lines are in memory.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,6 +74,8 @@ class InputReader:
         self._run_check = run_check
         self._limits = limits
         self._new_id = new_id
+        # Called before it is written that the batch has failed.
+        self.before_failure: Callable[[], Awaitable[None]] | None = None
         # Digests of the custom ids that were seen.
         self._seen: set[bytes] = set()
         self._models: dict[str, None] = {}
@@ -89,6 +91,8 @@ class InputReader:
         except Lost:
             return
         except Unusable as unusable:
+            if self.before_failure is not None:
+                await self.before_failure()
             await self._database.write(operations.fail(self._worker, batch.id, [unusable.complaint], self._now()))
             return
         read = ReadInput(self._total, self._refused, list(self._models), self._errors)

@@ -24,10 +24,11 @@ from antiphon.gateway.runs.observers import arrive
 from antiphon.gateway.runs.outbox import NoSink
 from antiphon.gateway.runs.own_embeddings import PATH as EMBEDDINGS
 from antiphon.gateway.runs.own_embeddings import OwnEmbeddings
-from antiphon.gateway.runs.passed_requests import PassedBody, PassedRequest, model_of
+from antiphon.gateway.runs.passed_requests import PassedBody, PassedRequest, counted_usage, model_of
 from antiphon.gateway.runs.run import BUG, ResponseRun
 from antiphon.gateway.state.record_format import decode_calls, encode_call
 from antiphon.gateway.state.recorder import ResponseRecorder
+from antiphon.gateway.usage.reports import BATCH
 from antiphon.ids import new_id
 from antiphon.store.files import batch_lines
 from antiphon.store.files.batch_lines import PutOff
@@ -141,7 +142,7 @@ class LineRun:
         body = await self._body()
         protocol = self._parts.protocols.get(self.line.endpoint)
         if protocol is not None:
-            arrival = arrive(body, self._owner, protocol)._replace(channel="batch", path=self.line.endpoint)
+            arrival = arrive(body, self._owner, protocol)._replace(channel=BATCH, path=self.line.endpoint)
             received = await gateway.read(arrival, protocol, patient=True)
             if not received.passes:
                 return await self._run_exchange(received._replace(affinity=self.line.prefix or None), stack)
@@ -158,6 +159,8 @@ class LineRun:
                 await counting
         except RateLimited as full:
             raise NotNow(full.retry_after or FIRST_DELAY) from None
+        if (checking := self._gateway.check_budget(self._owner)) is not None:
+            await checking
 
     async def _body(self) -> bytes:
         line, library = self.line, self._parts.library
@@ -215,11 +218,14 @@ class LineRun:
             seat.intend(passed.engine)
             self.is_placed = True
             async with gateway.in_time(began):
-                answer = await passed.ask(self.line.endpoint, seat)
-                try:
-                    read = await _read_whole(passed, answer)
-                finally:
-                    answer.close() if not answer.content.at_eof() else answer.release()
+                with counted_usage(gateway, owner, passed, BATCH) as usage:
+                    answer = await passed.ask(self.line.endpoint, seat)
+                    usage.begin(passed.body, failed=not answer.ok)
+                    try:
+                        read = await _read_whole(passed, answer)
+                        usage.answer.receive(read)
+                    finally:
+                        answer.close() if not answer.content.at_eof() else answer.release()
         finally:
             seat.leave()
         if answer.status in MAY_PASS and self.line.failures < MOST_FAILURES:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 from msgspec import Struct
 
@@ -257,8 +258,17 @@ class BatchRunner:
         current = self._gateway.owners.current(batch.owner)
         if batch.status == "validating":
             reader = InputReader(self._name, self._database, self._library, self._run_check, self._options.input, new_id)
+            reader.before_failure = partial(self._report, batch, "failed")
             await reader.read(batch, current)
         else:
+            # Before it is written: a gateway that dies in between does both again.
+            await self._report(batch, operations.end_of(batch))
             await OutputWriter(self._name, self._database, self._library, new_id).write(batch, current)
             counts = [batch.completed, batch.failed, batch.total]
             log("batch", batch=batch.id, stopped_by=batch.stop, completed_failed_total=counts)
+
+    async def _report(self, batch: RequestBatch, end: str) -> None:
+        """To the webhooks."""
+        gateway, owner = self._gateway, self._gateway.owners.current(batch.owner)
+        if messages := gateway.webhooks.messages(f"batch.{end}", batch.id, owner, self._database.clock()):
+            await gateway.store.accounts.add_deliveries(messages)

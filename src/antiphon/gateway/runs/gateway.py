@@ -1,7 +1,7 @@
 """Requests become runs: the one place that brings engines, the store and the core together."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -27,6 +27,7 @@ from antiphon.gateway.limits.owner_limits import Admission
 from antiphon.gateway.limits.places import Place
 from antiphon.gateway.limits.threads import LARGE_BODY, LARGE_HISTORY, is_large, run_aside
 from antiphon.gateway.runs.observers import Arrival, MakeObserver, ObserverMakers, make_observers, notify
+from antiphon.gateway.runs.response_usage import ResponseUsage
 from antiphon.gateway.runs.run import ResponseRun, Running, RunsInFlight
 from antiphon.gateway.runs.steps import Equipment
 from antiphon.gateway.runs.timers import in_time
@@ -34,6 +35,10 @@ from antiphon.gateway.state.owners import OwnerEnvironments, Owners
 from antiphon.gateway.state.recent_histories import RecentHistories
 from antiphon.gateway.state.recorder import ResponseRecorder
 from antiphon.gateway.state.seal import to_stored_request
+from antiphon.gateway.stored_prompts.prompts import StoredPrompts
+from antiphon.gateway.usage.budgets import Budgets
+from antiphon.gateway.usage.ledger import Ledger
+from antiphon.gateway.webhooks.messages import NO_WEBHOOKS, Webhooks
 from antiphon.ids import new_id
 from antiphon.sealing import Sealer
 from antiphon.store.protocol import Store
@@ -142,6 +147,9 @@ class Gateway:
         unstored_retention: int,
         stores_messages: bool,
         owners: Owners,
+        ledger: Ledger,
+        budgets: Budgets,
+        webhooks: Webhooks = NO_WEBHOOKS,
         make_sealer: Callable[[str, Sequence[str]], Sealer],
         observers: Sequence[MakeObserver] = (),
         may_record: Callable[[], bool] | None = None,
@@ -154,6 +162,12 @@ class Gateway:
         self.store = store
         self.environment = environment
         self.owners = owners
+        self.ledger = ledger
+        self.budgets = budgets
+        self.webhooks = webhooks
+        # None: there are none.
+        self.prompts: StoredPrompts | None = None
+        ledger.current = owners.current
         self._environments = OwnerEnvironments(owners, make_sealer)
         self.equipment = equipment
         self.admission = admission
@@ -190,6 +204,8 @@ class Gateway:
         try:
             if not is_counted and (counting := self.admission.owners.count(arrival.owner)) is not None:
                 await counting
+            if not is_counted and (checking := self.check_budget(arrival.owner)) is not None:
+                await checking
             return await self.read(arrival, protocol, model)
         except ApiError as error:
             self.show_refusal(arrival, error)
@@ -235,9 +251,14 @@ class Gateway:
         run.place = place
         return run
 
+    def check_budget(self, owner: str) -> Awaitable[None] | None:
+        """As `Budgets.check`."""
+        return self.budgets.check(self.owners.current(owner)) if self.budgets.are_set else None
+
     def show_refusal(self, arrival: Arrival, error: ApiError) -> None:
         """Observers see a request when its response is about to run; this one is not going to."""
-        notify(make_observers(self._observers.makers, arrival), "dropped", error)
+        observers = make_observers(self._observers.makers, arrival)
+        notify([ResponseUsage(self.ledger, arrival), *observers], "dropped", error)
 
     def show_passed(self, arrival: Arrival, model: str | None, engine: str, status: int) -> None:
         """It has no response: observers see it once it has ended."""
@@ -258,6 +279,9 @@ class Gateway:
         is_as_sent = protocol.is_responses
         if not is_as_sent:
             request.background, request.store = None, self._stores_messages
+        if request.prompt is not None and self.prompts is not None:
+            self.prompts.fill(request)
+            is_as_sent = False
         if model is not None and request.model is None and not passes:
             request.model, is_as_sent = model, False
         return ReceivedRequest(request, unknown, changes, arrival, is_as_sent, protocol, passes, facts, patient)
@@ -300,7 +324,8 @@ class Gateway:
             form = form_of(chosen.engines, chosen.model, request, history, owner)
             prepared = Prepared(read, recorder, history, named, chosen, form, recording, large, compact)
             exchange = await self._make_exchange(prepared)
-            observers = make_observers(self._observers.makers, arrival)
+            usage = recorder.usage = ResponseUsage(self.ledger, arrival)
+            observers = [usage, *make_observers(self._observers.makers, arrival)]
             if recording is not None:
                 notify(observers, "recorded", recording)
             return ResponseRun(
@@ -328,6 +353,7 @@ class Gateway:
         containers = await tool_containers(tools, request, history, recorder.owner) if own_tools else {}
         # Its key may have got a name meanwhile.
         owner = recorder.owner
+        spent = self.budgets.notice(owner) if self.budgets.are_set else None
         attached, left_out = NOT_ATTACHED if compact else self.attached_to(read, owner, (named, chosen.model))
         make_exchange = partial(
             Exchange if recording is None else recording.make_exchange,
@@ -338,7 +364,13 @@ class Gateway:
             compact=compact,
             response_id=recorder.response_id,
             created_at=recorder.created_at,
-            notices=[*(read.notices if read.unknown or read.changes else ()), *chosen.notices, *recorder.notices, *left_out],
+            notices=[
+                *(read.notices if read.unknown or read.changes else ()),
+                *chosen.notices,
+                *recorder.notices,
+                *left_out,
+                *([spent] if spent is not None else ()),
+            ],
             attached=attached,
             containers=containers,
             files=container_files(tools, containers, owner) if containers else {},

@@ -15,6 +15,8 @@ from antiphon.errors import EngineError, InvalidRequest, counted, quoted
 from antiphon.files.vector_stores.search.embeddings import MODEL, WordVectors, normalized
 from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.gateway.runs.gateway import Gateway
+from antiphon.gateway.usage.counting import PassedAnswer
+from antiphon.gateway.usage.reports import EMBEDDINGS
 from antiphon.wire.embeddings import CreateEmbeddings, Embedding, Embeddings, EmbeddingUsage
 
 if TYPE_CHECKING:
@@ -47,6 +49,14 @@ class OwnEmbeddings:
         return not gateway.pool.is_listed(model)
 
     async def answer(self, gateway: Gateway, body: bytes, owner: str, *, patient: bool = False) -> bytes:
+        """What it has used is counted for the owner."""
+        answered = await self._answer(gateway, body, owner, patient=patient)
+        used = PassedAnswer(body, failed=False)
+        used.receive(answered)
+        gateway.ledger.count(owner, MODEL, EMBEDDINGS, used.counts())
+        return answered
+
+    async def _answer(self, gateway: Gateway, body: bytes, owner: str, *, patient: bool) -> bytes:
         """Tokens are counted by its own tokenizer."""
         assert self._vectors is not None
         reading = partial(_read, body, gateway.environment.limits)

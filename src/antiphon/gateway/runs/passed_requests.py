@@ -1,6 +1,7 @@
 """Requests that are passed through: an engine gets the body as it came, but for the model, if another one answers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple, Self
 
@@ -12,6 +13,8 @@ from antiphon.engines.upstream import Engine
 from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.gateway.runs.gateway import Gateway
+from antiphon.gateway.usage.counting import PassedAnswer
+from antiphon.gateway.usage.ledger import NO_MODEL
 
 
 def model_of(body: bytes) -> str | None:
@@ -57,3 +60,24 @@ class PassedRequest(NamedTuple):
     async def ask(self, path: str, seat: EngineSeat) -> aiohttp.ClientResponse:
         await seat.take(self.engine)
         return await self.engine.post(path, self.body)
+
+
+class PassedUsage:
+    """What a request that is passed through has used."""
+
+    def __init__(self) -> None:
+        # Until its answer begins.
+        self.answer = PassedAnswer(b"", failed=True)
+
+    def begin(self, body: bytes, *, failed: bool) -> None:
+        self.answer = PassedAnswer(body, failed=failed)
+
+
+@contextmanager
+def counted_usage(gateway: Gateway, owner: str, passed: PassedRequest, channel: str) -> Iterator[PassedUsage]:
+    """It is counted at the end of the block, whatever became of it."""
+    usage = PassedUsage()
+    try:
+        yield usage
+    finally:
+        gateway.ledger.count(owner, passed.model or NO_MODEL, channel, usage.answer.counts())

@@ -19,18 +19,21 @@ from antiphon.errors import ApiError, NotFound, seconds_to_header
 from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.gateway.runs.gateway import Gateway, ReceivedRequest
-from antiphon.gateway.runs.passed_requests import PassedBody, PassedRequest, model_of
+from antiphon.gateway.runs.passed_requests import PassedBody, PassedRequest, PassedUsage, counted_usage, model_of
+from antiphon.gateway.usage.ledger import NO_MODEL
 from antiphon.server.answers import notice_header, to_answer
 from antiphon.server.bodies import Bodies, in_turn
 from antiphon.server.parts import APP
 from antiphon.server.paths import canonical_path, is_form
 from antiphon.server.request_state import OWNER, STATE
 from antiphon.server.routes.multipart import LONGEST_FIELD, FormReader, PartStart, boundary_of
+from antiphon.store.account_records import Counts
 
 # The headers of an engine's answer that the client gets. `Retry-After` comes in whole seconds; `x-request-id` and
 # `openai-processing-ms` are the gateway's own. The others are about a connection or a server, or are secrets, as `Set-Cookie`,
 # or name the operator's account, as `openai-organization` and `openai-project`.
 PASSED_ON = frozenset({"cache-control", "content-type", "openai-model", "openai-version", "x-should-retry"})
+EMBEDDINGS, COMPLETIONS = "/v1/embeddings", "/v1/completions"
 PASSED_ON_FAMILIES = ("x-ratelimit-",)
 
 
@@ -54,14 +57,21 @@ async def passed_through(request: web.Request, bodies: Bodies) -> web.StreamResp
     """Only the model is changed, if another one answers."""
     request[STATE].way = "pass"
     body = await bodies.read(request)
+    await _check_budget(request)
     async with request.app[APP].gateway.admission.entered(request[OWNER]) as seat:
         named = await in_turn(request, partial(model_of, body), large=len(body) >= LARGE_BODY)
         return await _pass_through(request, PassedBody(body, named), seat)
 
 
+async def _check_budget(request: web.Request) -> None:
+    if (checking := request.app[APP].gateway.check_budget(request[OWNER])) is not None:
+        await checking
+
+
 async def embeddings(request: web.Request, bodies: Bodies) -> web.StreamResponse:
     """The engine's, or those of the model that comes with Antiphon."""
     body, app = await bodies.read(request), request.app[APP]
+    await _check_budget(request)
     async with app.gateway.admission.entered(request[OWNER]) as seat:
         named = await in_turn(request, partial(model_of, body), large=len(body) >= LARGE_BODY)
         own = app.resources.embeddings
@@ -84,6 +94,7 @@ async def passed_to_its_engine(request: web.Request, bodies: Bodies) -> web.Stre
     JSON or a form."""
     app, body = request.app[APP], await bodies.read(request)
     kind, path = request.headers.get("Content-Type", JSON), canonical_path(request)
+    await _check_budget(request)
     read = partial(_model_in_form, body, kind) if is_form(request) else partial(model_of, body)
     async with app.gateway.admission.entered(request[OWNER]) as seat:
         named = await in_turn(request, read, large=len(body) >= LARGE_BODY)
@@ -95,6 +106,9 @@ async def passed_to_its_engine(request: web.Request, bodies: Bodies) -> web.Stre
                 answer = await engine.post(path, body, {"Content-Type": kind})
                 if answer.status not in NOT_SERVED:
                     request[STATE].logged |= {"engine": engine.root, "model": named}
+                    # Its body need not say what it has used, in tokens or otherwise.
+                    counts = Counts(1, failures=int(not answer.ok))
+                    app.gateway.ledger.count(request[OWNER], named or NO_MODEL, "passed", counts)
                     response = web.StreamResponse()
                     await _pass_on(answer, engine, request, response)
                     return response
@@ -147,19 +161,32 @@ async def _pass_through(
     gateway, began = request.app[APP].gateway, asyncio.get_running_loop().time()
     passed = await PassedRequest.choose(gateway, request[OWNER], body, request.match_info.get("deployment"))
     request[STATE].logged |= {"engine": passed.engine.root, "model": passed.model}
-    response = web.StreamResponse(headers=notice_header([*notices, *passed.notices]))
+    spent, path = gateway.budgets.notice(gateway.owners.current(request[OWNER])), canonical_path(request)
+    said = [*notices, *passed.notices, *([spent] if spent is not None else ())]
+    response = web.StreamResponse(headers=notice_header(said))
+    channel = path.rpartition("/")[2] if path in (EMBEDDINGS, COMPLETIONS) else "passed"
     async with request.app[APP].open.answers.opened(), gateway.in_time(began):
-        answer = await passed.ask(canonical_path(request), seat)
-        await _pass_on(answer, passed.engine, request, response)
+        with counted_usage(gateway, request[OWNER], passed, channel) as usage:
+            answer = await passed.ask(path, seat)
+            usage.begin(passed.body, failed=not answer.ok)
+            await _pass_on(answer, passed.engine, request, response, usage)
     return response
 
 
-async def _pass_on(answer: aiohttp.ClientResponse, engine: Engine, request: web.Request, response: web.StreamResponse) -> None:
+async def _pass_on(
+    answer: aiohttp.ClientResponse,
+    engine: Engine,
+    request: web.Request,
+    response: web.StreamResponse,
+    usage: PassedUsage | None = None,
+) -> None:
     try:
         response.set_status(answer.status)
         response.headers.update(answer_to_headers(answer.headers, time.time()))
         await response.prepare(request)
         async for data in engine.pieces(answer):
+            if usage is not None:
+                usage.answer.receive(data)
             await response.write(data)
         await response.write_eof()
     finally:

@@ -26,6 +26,7 @@ from antiphon.server.routes import (
 from antiphon.server.routes.bulk import batches, message_batches, uploads
 from antiphon.server.routes.metrics import metrics
 from antiphon.server.routes.passed_through import embeddings, passed_through, passed_to_its_engine
+from antiphon.server.usage import organization
 
 Answer: TypeAlias = Awaitable[web.StreamResponse]
 
@@ -115,6 +116,9 @@ API_ROUTES = [
     web.get("/v1/vector_stores/{id}/file_batches/{batch_id}/files", vector_stores.list_batch),
     web.get("/v1/models", models.models),
     web.get("/v1/models/{id:.+}", models.model),
+    web.get("/v1/organization/usage/completions", organization.completions),
+    web.get("/v1/organization/usage/embeddings", organization.embeddings),
+    web.get("/v1/organization/costs", organization.costs),
     _post("/v1/chat/completions", passed_through, LARGE),
     _post("/v1/completions", passed_through, LARGE),
     _post("/v1/embeddings", embeddings, LARGE),

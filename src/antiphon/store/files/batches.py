@@ -265,6 +265,12 @@ class Output(NamedTuple):
     error: FileRecord | None
 
 
+def end_of(batch: RequestBatch) -> str:
+    """How one ends whose lines are all done, or were stopped."""
+    is_whole = batch.completed + batch.failed >= batch.total
+    return "completed" if batch.stop is None or (batch.stop == "expired" and is_whole) else batch.stop
+
+
 def finish(worker: str, id: str, output: Output, now: int) -> Operation[bool]:
     """False, and nothing is written: another gateway does it."""
     batch = yield from _held(worker, id)
@@ -273,8 +279,7 @@ def finish(worker: str, id: str, output: Output, now: int) -> Operation[bool]:
     for record in filter(None, output):
         # Whatever the limits are: what the engine did would be lost.
         yield from files.insert(record)
-    is_whole = batch.completed + batch.failed >= batch.total
-    status = "completed" if batch.stop is None or (batch.stop == "expired" and is_whole) else batch.stop
+    status = end_of(batch)
     setattr(batch.details.times, f"{status}_at", now)
     names = [None if each is None else each.id for each in output]
     text = """UPDATE batches SET status = $2, holder = NULL, held_until = 0, output_file = $3, error_file = $4, details = $5
