@@ -109,7 +109,7 @@ class Workplace:
 def fresh_folder(place: int) -> Iterator[Path]:
     """Always at the same path. Paths are part of Codex's prompt, and a new one would have the engine read the prompt again.
     `place`: tasks that are done at the same time have different ones."""
-    folder = Path(tempfile.gettempdir()) / f"antiphon-task-{os.getpid()}-{place}"
+    folder = Path(tempfile.gettempdir()) / f"antiphon-task-{os.getpid()}_{place}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     try:

@@ -333,7 +333,7 @@ def test_only_the_final_half_is_on_the_page_and_only_whole_parts_of_it(
     assert "| **Antiphon with help** | 45 of 48 | 4.0 | – | 0.0 | 48 of 48 | 0 | 0 |" in shown
     assert "| impossible | 0 of 3 |\n" in shown, "one task without help is missing, so none is shown"
     assert "| **Antiphon without help** | 54 of 54 | 18 of 18 | 18 of 18 | 0 | 0 |" in shown
-    assert "| two calls | 0 of 10 | 10 of 10 |" in shown
+    assert "| two calls | 0 of 30 | 10 of 10 |" in shown
     assert "so every task was done 3 times" in " ".join(shown.split())
     assert "| impossible | 0 of 3 | `budget` | `so it was` |" in shown
     assert "not on the page: tasks for codex of Antiphon without help" in capsys.readouterr().out
