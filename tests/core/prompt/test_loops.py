@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.codex_tools import APPLY_PATCH, EXEC_COMMAND
@@ -21,7 +21,8 @@ from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import BY_NAME, PLAIN
 from antiphon.core.knowledge.help import NO_HELP, Help
 from antiphon.core.prompt.convert import ChatInputs, Conversion, request_to_chat
-from antiphon.core.prompt.loops import Result, find_loops, offer_without, result_of
+from antiphon.core.prompt.loops import ENDED_AT, find_loops, offer_without
+from antiphon.core.prompt.results import Result, result_of
 from antiphon.core.prompt.turns import AssistantTurn, Call, UserTurn
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.read import body_to_request
@@ -424,7 +425,7 @@ def test_without_help_only_tools_that_cannot_be_used_are_withheld() -> None:
 
 def test_commands_that_find_nothing_are_no_dead_end() -> None:
     quiet = CODEX.format(id="2f", time=0.1, code=1, output="")
-    assert not converted([user("Hi"), *attempts(*[quiet] * 9)]).requirements.withheld
+    assert not converted([user("Hi"), *attempts(*[quiet] * (ENDED_AT - 1))]).requirements.withheld
 
 
 @pytest.mark.parametrize("help", [HELP, NO_HELP])
@@ -450,6 +451,8 @@ def test_one_result_that_differs_or_succeeds_leaves_a_conversation_alone(
     if beside:
         # In one turn with a call that fails.
         between = [between[0], function_call("fails", "f", '{"c": 1}'), between[1], call_output("fails", failure)]
+    # Nothing but failures comes to an end, whatever they say.
+    assume(result_of(other) is Result.SUCCEEDED or before + after + 1 < ENDED_AT)
     items = [user("Hi"), *first, *between, *rest]
     conversion = converted(items, help=help)
     assert not conversion.requirements.withheld

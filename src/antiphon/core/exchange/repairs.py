@@ -38,7 +38,7 @@ def _constrained(conversion: Conversion, rejection: Rejection, *, helped: bool) 
     if names := _names_to_call(conversion, rejection, helped=helped):
         functions = [conversion.box.offered.functions[name].function for name in names]
         say = _say(conversion, rejection)
-        constrain(chat, functions_to_response_format([*functions, say] if say is not None else functions), dialect)
+        constrain(chat, functions_to_response_format(functions, say), dialect)
         if say is not None and chat.tools is not UNSET:
             # An engine that reads calls would pass on those of our own function.
             chat.tool_choice = "none"
@@ -62,7 +62,9 @@ def _finder(functions: Sequence[ChatFunction], say: ChatFunction | None) -> Call
 def _say(conversion: Conversion, rejection: Rejection) -> ChatFunction | None:
     """A model that made a call which it may not make may also answer in words."""
     required, call = conversion.requirements, rejection.call
-    if required.must_call or call is None or required.offered_as(call.name, call.arguments):
+    if required.must_call or call is None:
+        return None
+    if required.offered_as(call.name, call.arguments) and not required.is_made(call.name, call.arguments):
         return None
     return conversion.offer.say or say_function(conversion.box.offered.functions)
 
@@ -83,6 +85,8 @@ def _names_to_call(conversion: Conversion, rejection: Rejection, *, helped: bool
     """The tools of which one must be called now; none where the call itself may not have been what was wrong."""
     requirements, call = conversion.requirements, rejection.call
     allowed = sorted(requirements.only or ())
+    if call is not None and requirements.is_made(call.name, call.arguments):
+        return [name for name in conversion.offer.names if name != call.name]
     if call is None:
         return allowed if requirements.must_call else ()
     is_wanted = helped or (call.check is not None and call.check.binding)

@@ -128,7 +128,8 @@ class ItemReader:
     def tool_result(self, block: Block, where: str) -> None:
         result = convert(block, ToolResultInput, where)
         output = self._output(result, where)
-        self._add({"type": "function_call_output", "call_id": result.tool_use_id, "output": output})
+        failed = {"status": "incomplete"} if result.is_error else {}
+        self._add({"type": "function_call_output", "call_id": result.tool_use_id, "output": output, **failed})
 
     def server_use(self, block: Block, where: str) -> None:
         self._uses[str(block.get("id"))] = block

@@ -1,0 +1,112 @@
+"""Worked examples in front of a conversation: what a small model takes the next step by.
+
+Told after each result to say when it is done, a small model says so after the first one. Shown once how a task goes on to its
+end, it does the same: it reads, changes, checks, and then answers; and it answers in words where no tool helps. The examples
+depend on nothing but the tools that are offered, so that all prompts of a conversation begin with the same messages. They are
+about what people hardly ask for: a small model copies what fits.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from antiphon.core.checks.constraints import TEXT
+from antiphon.core.prompt.turns import AssistantTurn, Call
+from antiphon.core.toolbox.choice import Offer
+from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.wire.chat import ChatCall, ChatCallFunction, ChatMessage
+
+# Of a window smaller than this, in tokens, the examples would take too large a part.
+LEAST_WINDOW = 4096
+
+
+class Step(Struct, frozen=True):
+    """Calls that are made together, each with its result."""
+
+    calls: tuple[tuple[str, dict[str, Any], str], ...]
+
+
+class Example(Struct, frozen=True):
+    asks: str
+    steps: tuple[Step, ...]
+    says: str
+
+
+def _step(name: str, result: str, /, **arguments: Any) -> Step:
+    return Step(((name, arguments, result),))
+
+
+# With the easy functions of a coding agent: a change with its check, a task of two steps, a failure, a question.
+AGENT = (
+    Example(
+        "menu.md has a spelling mistake: Wensday. Correct it.",
+        (
+            _step("replace_text", "Done. There was no output.", path="menu.md", old_text="Wensday", new_text="Wednesday"),
+            _step("shell", "Done.\n4:Wednesday: lentil stew", command="grep -n Wednesday menu.md"),
+        ),
+        "I corrected the spelling of Wednesday in menu.md.",
+    ),
+    Example(
+        "Which colour does the roof have in house.yaml? Write it into roof.txt.",
+        (
+            _step("read_file", "Done.\nwalls: white\nroof: red", path="house.yaml"),
+            _step("write_file", "Done.\nSuccess. A roof.txt", path="roof.txt", content="red\n"),
+        ),
+        "The roof is red. I wrote that into roof.txt.",
+    ),
+    Example(
+        "Delete the file junk.dat.",
+        (_step("delete_file", "Failed with exit code 1.\njunk.dat: No such file", path="junk.dat"),),
+        "I could not delete junk.dat: there is no such file.",
+    ),
+    Example("What does the word brisk mean?", (), "Brisk means quick and full of energy."),
+)
+# With functions of their own, which are not offered: those of the client could be copied with their arguments.
+FUNCTIONS = (
+    Example(
+        "When does the museum in Graz open on Sundays?",
+        (_step("museum_hours", '{"opens": "11:00", "closes": "17:00"}', town="Graz", day="Sunday"),),
+        "On Sundays, the museum in Graz opens at 11:00.",
+    ),
+    Example("What does the word brisk mean?", (), "Brisk means quick and full of energy."),
+    Example(
+        "Put two kayaks aside for Omar.",
+        (_step("reserve_boat", '{"reservation": "W-12"}', boat="kayak", count=2, guest="Omar"),),
+        "Two kayaks are reserved for Omar. The reservation is W-12.",
+    ),
+    Example(
+        "Feed the goats and the hens.",
+        (Step((("feed_animals", {"animals": "goats"}, "ok"), ("feed_animals", {"animals": "hens"}, "ok"))),),
+        "The goats and the hens have been fed.",
+    ),
+    Example("Thanks!", (), "You are welcome."),
+)
+
+
+def fitting_examples(offer: Offer, box: Toolbox, window: int | None) -> Iterable[ChatMessage]:
+    """Those that fit the tools; none where the engine is not constrained to a call or an answer in words."""
+    if offer.say is None or (window is not None and window < LEAST_WINDOW):
+        return ()
+    is_agent = all(name in box.easy.functions for example in AGENT for step in example.steps for name, _, _ in step.calls)
+    return ExampleTurns(AGENT if is_agent else FUNCTIONS, offer.say.name).messages()
+
+
+class ExampleTurns(Struct, frozen=True):
+    """As a part of the conversation. What is answered in words is a call of our own function, as the answer has to be."""
+
+    shown: Sequence[Example]
+    say: str
+
+    def messages(self) -> Iterable[ChatMessage]:
+        for number, example in enumerate(self.shown, 1):
+            yield ChatMessage("user", example.asks)
+            for at, step in enumerate(example.steps):
+                calls = [
+                    Call(f"example_{number}_{at}_{place}", name, json.dumps(arguments), texts=[result], answered=True)
+                    for place, (name, arguments, result) in enumerate(step.calls)
+                ]
+                yield from AssistantTurn(calls=calls).messages()
+            said = ChatCallFunction(self.say, json.dumps({TEXT: example.says}))
+            yield ChatMessage("assistant", "", tool_calls=[ChatCall(f"example_{number}", said)])
