@@ -1,7 +1,7 @@
 """Conversations of three turns with the function tools of a small world: shops, rooms, parcels. Of each turn, the calls that it
 needs are known, and what the answer after them has to say."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,14 +40,17 @@ class Turn:
     # The answer has one of these texts; any answer, if there are none.
     says: tuple[str, ...] = ()
 
-    def is_right(self, calls: list[Call], words: str, acts: frozenset[str]) -> bool:
-        """Every call that is wanted was made once, and nothing else was changed. Looking something up again does no harm."""
+    def is_right(self, calls: list[Call], words: str, acts: frozenset[str], before: Sequence[Call] = ()) -> bool:
+        """Every call that is wanted was made once, and nothing else was changed. Looking something up again does no harm; what
+        was looked up `before`, in an earlier turn, is known."""
         left = list(calls)
         for name, arguments in self.calls:
-            made = next((call for call in left if call[0] == name and has(call[1], arguments)), None)
+            known = before if name not in acts else ()
+            made = next((call for call in (*left, *known) if call[0] == name and has(call[1], arguments)), None)
             if made is None:
                 return False
-            left.remove(made)
+            if made in left:
+                left.remove(made)
         said = not self.says or any(text.casefold() in words.casefold() for text in self.says)
         return bool(words.strip()) and said and not any(name in acts for name, _ in left)
 

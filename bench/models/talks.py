@@ -11,7 +11,6 @@ import msgspec
 
 from antiphon.core.toolbox.prompt_texts import PROMPT_SENTENCES
 from bench.models.conversations import Call, Conversation
-from bench.models.conversations import Turn as WantedTurn
 from bench.models.questions import Question, Tool
 from bench.models.subjects import Running
 
@@ -171,7 +170,7 @@ async def converse(conversation: Conversation, running: Running, session: aiohtt
     for turn in conversation.turns:
         talk.say(turn.prompt)
         calls, words = await _turn(talk, conversation, talked)
-        talked.right += _is_right(turn, calls, words, world.acts, talked)
+        talked.right += not talked.failure and turn.is_right(calls, words, world.acts, made)
         talked.parroted += parroted(words)
         talked.repeated += [
             name for at, (name, given) in enumerate(calls) if name in world.acts and (name, given) in [*made, *calls[:at]]
@@ -179,10 +178,6 @@ async def converse(conversation: Conversation, running: Running, session: aiohtt
         made += calls
         talked.found.append(_shown(calls, words))
     return talked
-
-
-def _is_right(turn: WantedTurn, calls: list[Call], words: str, acts: frozenset[str], talked: Talked) -> bool:
-    return not talked.failure and turn.is_right(calls, words, acts)
 
 
 async def _turn(talk: Talk, conversation: Conversation, talked: Talked) -> tuple[list[Call], str]:

@@ -177,6 +177,8 @@ def test_a_turn_is_right_by_its_calls_and_its_words() -> None:
     assert find.is_right([lookup, lookup], "C-104", SHOP.acts), "looking something up again does no harm"
     assert not find.is_right([lookup], "I have found her.", SHOP.acts)
     assert not find.is_right([], "C-104", SHOP.acts)
+    assert find.is_right([], "C-104", SHOP.acts, [lookup]), "it was looked up in an earlier turn"
+    assert not order.is_right([], "Done.", SHOP.acts, [made])
     assert order.is_right([made], "Done.", SHOP.acts)
     assert not order.is_right([made, made], "Done.", SHOP.acts)
     assert not order.is_right([made], "", SHOP.acts)

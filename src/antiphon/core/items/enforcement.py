@@ -160,7 +160,7 @@ class Enforcement:
             return reason, not self.requirements.must_call
         if isinstance(state, CallState) and only is not None and not self.requirements.allows(state.name):
             return f"{state.name} is not among the tools that may be called: {', '.join(sorted(only))}", True
-        if isinstance(state, CallState) and self.requirements.is_made(state.name, state.arguments):
+        if isinstance(state, CallState) and self._is_made(state):
             return MADE_ALREADY, True
         check, outcome = state.check, state.outcome
         if check is None or not check.buffered or outcome is None:
@@ -177,14 +177,18 @@ class Enforcement:
     def _is_in_loop(self, call: CallState) -> bool:
         """Tools are withheld, and it is not one of those that are left. The response does not fail for that."""
         required = self.requirements
-        if required.is_made(call.name, call.arguments):
+        if self._is_made(call):
             return True
         if not required.withheld or required.must_call:
             return False
         return self._reason_against(call) is not None or not required.allows(call.name)
 
     def _is_withheld(self, call: CallState) -> bool:
-        return self._reason_against(call) is not None or self.requirements.is_made(call.name, call.arguments)
+        return self._reason_against(call) is not None or self._is_made(call)
+
+    def _is_made(self, call: CallState) -> bool:
+        """It has just succeeded. What the gateway runs itself is counted by `runs`."""
+        return not call.runs_here and self.requirements.is_made(call.name, call.arguments)
 
     def _reason_against(self, call: CallState) -> str | None:
         return self.requirements.reason_against(call.name, call.arguments) if self.requirements.withheld else None

@@ -185,9 +185,8 @@ class _Reader(Struct):
         for key, call in reversed(calls.items()):
             self._judge(self._run_of(key, call, results[key], repeats=repeats), call)
         self._before, self._done = frozenset(calls), frozenset(succeeded)
-        self.made = frozenset(
-            key for key, result in results.items() if result is Result.SUCCEEDED and not self._may_poll(calls[key])
-        )
+        done = [key for key, result in results.items() if result is Result.SUCCEEDED]
+        self.made = frozenset(key for key in done if not self._may_poll(calls[key], self._succeeded[key]))
         self._end()
 
     def _run_of(self, key: Hashable, call: Call, result: Result, *, repeats: bool) -> _Run:
@@ -204,9 +203,11 @@ class _Reader(Struct):
         run.output = output
         return run
 
-    def _may_poll(self, call: Call) -> bool:
-        """The same call may have another result now, or is made to wait for one."""
-        return call.name in self._polling or any(fnmatchcase(call.name, each) for each in (*POLLS, *self.polls))
+    def _may_poll(self, call: Call, run: _Run) -> bool:
+        """The same call may have another result now, or is made to wait for one. Two that are the same say that it has none."""
+        if run.repeats > 1 and not _matches(call.name, self.polls):
+            return False
+        return call.name in self._polling or _matches(call.name, (*POLLS, *self.polls))
 
     def _judge(self, run: _Run, call: Call) -> None:
         failed = run.failures >= run.repeats
@@ -256,6 +257,10 @@ def _may_be_dead_end(turns: Sequence[AssistantTurn | UserTurn]) -> bool:
 def _says_nothing(turn: UserTurn) -> bool:
     """Clients that must send a message beside the outputs of calls send an empty one."""
     return all(part["type"] == "text" and (not part["text"] or part["text"].isspace()) for part in turn.parts)
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def key_of(call: Call) -> Hashable:
