@@ -184,7 +184,9 @@ def test_our_own_words_are_not_shown_as_an_answer(pieces: int) -> None:
     events = run_answers({"model": SMALL, "tools": [TOOL]}, WRONG, text(*parts), dialect=PLAIN)
     response = events[-1]["response"]
     assert (response["status"], response["output"]) == ("completed", [])
-    assert "the model only repeated what it was told about its answer: this was left out" in response["antiphon_notices"]
+    assert (
+        "the model repeated what it was told about its answer or its calls: this was left out" in response["antiphon_notices"]
+    )
     assert "once more" not in str(msgspec.json.encode([event for event in events if "delta" in event]))
 
 

@@ -13,13 +13,16 @@ from typing import Any
 from msgspec import Struct
 
 from antiphon.core.checks.constraints import TEXT
+from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.prompt.turns import AssistantTurn, Call
 from antiphon.core.toolbox.choice import Offer
 from antiphon.core.toolbox.toolbox import Toolbox
-from antiphon.wire.chat import ChatCall, ChatCallFunction, ChatMessage
+from antiphon.wire.chat import ChatMessage
 
 # Of a window smaller than this, in tokens, the examples would take too large a part.
 LEAST_WINDOW = 4096
+# What comes of an answer in words.
+SHOWN = "Shown."
 
 
 class Step(Struct, frozen=True):
@@ -38,56 +41,45 @@ def _step(name: str, result: str, /, **arguments: Any) -> Step:
     return Step(((name, arguments, result),))
 
 
-# With the easy functions of a coding agent: a change with its check, a task of two steps, a failure, a question.
+# With the easy functions of a coding agent: a task of several steps with a check, a failure, and a question.
 AGENT = (
     Example(
-        "menu.md has a spelling mistake: Wensday. Correct it.",
+        "Write the colour of the roof in house.yaml into roof.txt.",
         (
-            _step("replace_text", "Done. There was no output.", path="menu.md", old_text="Wensday", new_text="Wednesday"),
-            _step("shell", "Done.\n4:Wednesday: lentil stew", command="grep -n Wednesday menu.md"),
-        ),
-        "I corrected the spelling of Wednesday in menu.md.",
-    ),
-    Example(
-        "Which colour does the roof have in house.yaml? Write it into roof.txt.",
-        (
-            _step("read_file", "Done.\nwalls: white\nroof: red", path="house.yaml"),
-            _step("write_file", "Done.\nSuccess. A roof.txt", path="roof.txt", content="red\n"),
+            _step("read_file", "Done.\nroof: red", path="house.yaml"),
+            _step("write_file", "Done.\nSuccess. A roof.txt", path="roof.txt", content="red"),
+            _step("shell", "Done.\nred", command="cat roof.txt"),
         ),
         "The roof is red. I wrote that into roof.txt.",
     ),
     Example(
-        "Delete the file junk.dat.",
+        "Delete junk.dat.",
         (_step("delete_file", "Failed with exit code 1.\njunk.dat: No such file", path="junk.dat"),),
-        "I could not delete junk.dat: there is no such file.",
+        "There is no file junk.dat.",
     ),
-    Example("What does the word brisk mean?", (), "Brisk means quick and full of energy."),
+    Example("What does brisk mean?", (), "Brisk means quick."),
 )
 # With functions of their own, which are not offered: those of the client could be copied with their arguments.
 FUNCTIONS = (
     Example(
-        "When does the museum in Graz open on Sundays?",
-        (_step("museum_hours", '{"opens": "11:00", "closes": "17:00"}', town="Graz", day="Sunday"),),
-        "On Sundays, the museum in Graz opens at 11:00.",
+        "When does the museum in Graz open?",
+        (_step("museum_hours", '{"opens": "11:00"}', town="Graz"),),
+        "The museum in Graz opens at 11:00.",
     ),
-    Example("What does the word brisk mean?", (), "Brisk means quick and full of energy."),
-    Example(
-        "Put two kayaks aside for Omar.",
-        (_step("reserve_boat", '{"reservation": "W-12"}', boat="kayak", count=2, guest="Omar"),),
-        "Two kayaks are reserved for Omar. The reservation is W-12.",
-    ),
+    Example("What does brisk mean?", (), "Brisk means quick."),
     Example(
         "Feed the goats and the hens.",
-        (Step((("feed_animals", {"animals": "goats"}, "ok"), ("feed_animals", {"animals": "hens"}, "ok"))),),
-        "The goats and the hens have been fed.",
+        (Step((("feed", {"animals": "goats"}, "ok"), ("feed", {"animals": "hens"}, "ok"))),),
+        "The goats and the hens were fed.",
     ),
     Example("Thanks!", (), "You are welcome."),
 )
 
 
-def fitting_examples(offer: Offer, box: Toolbox, window: int | None) -> Iterable[ChatMessage]:
-    """Those that fit the tools; none where the engine is not constrained to a call or an answer in words."""
-    if offer.say is None or (window is not None and window < LEAST_WINDOW):
+def fitting_examples(offer: Offer, box: Toolbox, dialect: Dialect, window: int | None) -> Iterable[ChatMessage]:
+    """Those that fit the tools; none where the engine is not constrained to a call or an answer in words, or where users and
+    the model have to alternate: an answer by a call is none to such a template."""
+    if offer.say is None or dialect.alternates or (window is not None and window < LEAST_WINDOW):
         return ()
     is_agent = all(name in box.easy.functions for example in AGENT for step in example.steps for name, _, _ in step.calls)
     return ExampleTurns(AGENT if is_agent else FUNCTIONS, offer.say.name).messages()
@@ -108,5 +100,6 @@ class ExampleTurns(Struct, frozen=True):
                     for place, (name, arguments, result) in enumerate(step.calls)
                 ]
                 yield from AssistantTurn(calls=calls).messages()
-            said = ChatCallFunction(self.say, json.dumps({TEXT: example.says}))
-            yield ChatMessage("assistant", "", tool_calls=[ChatCall(f"example_{number}", said)])
+            # Engines want a result of every call.
+            said = Call(f"example_{number}", self.say, json.dumps({TEXT: example.says}), texts=[SHOWN], answered=True)
+            yield from AssistantTurn(calls=[said]).messages()
