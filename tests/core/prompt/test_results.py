@@ -45,6 +45,7 @@ ERRORS = [
             "write_stdin failed: Unknown process id 7",
             "failed to parse function arguments: missing field `cmd`",
             "cat: a.txt: No such file or directory",
+            "cat: x: no such file",
             "bash: foo: command not found",
             "Traceback (most recent call last):\n  …\nValueError: 3",
             "KeyError: 'Rome'",

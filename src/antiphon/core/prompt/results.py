@@ -44,7 +44,7 @@ _BEGINS = re.compile(
     r"|traceback \(most recent call last\)|errno\b|(?:it )?(?:failed(?!: 0)|unable|could not|cannot|can't|couldn't)\b"
     r"|(?:no such|unknown|invalid|unsupported|illegal|missing required)(?: [\w`'\"./-]{1,60}){1,4}(?::|\.?\s{0,9}\Z)"
     r"|(?:permission|access) (?:is |was )?denied\b|not (?:found|allowed|permitted|supported)\b|time(?:d)? ?out\b"
-    r"|errors?:?\s{0,9}[1-9]|<tool_use_error>|[\w./ -]{1,80}: (?:line \d{1,6}: )?[^\n]{0,200}\b(?:no such file or directory"
+    r"|errors?:?\s{0,9}[1-9]|<tool_use_error>|[\w./ -]{1,80}: (?:line \d{1,6}: )?[^\n]{0,200}\b(?:no such (?:file|directory)"
     r"|command not found|permission denied|is a directory|not a directory|file exists|not found)\b"
     r"|[\w.-]{1,80} failed:)",
     re.IGNORECASE,

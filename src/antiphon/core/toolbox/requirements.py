@@ -86,7 +86,10 @@ class Requirements(Struct, frozen=True):
         return self.withheld.get(name) or self.withheld.get(self.tools.box.name_in_history(name, arguments))
 
     def is_made(self, name: str, arguments: str) -> bool:
-        return bool(self.made) and self.key_of(name, arguments) in self.made
+        """It has just succeeded. Of a call that is in a loop, that is the reason against it."""
+        if not self.made or self.reason_against(name, arguments) is not None:
+            return False
+        return self.key_of(name, arguments) in self.made
 
     def key_of(self, name: str, arguments: str) -> Hashable:
         """The call as the history will show it."""

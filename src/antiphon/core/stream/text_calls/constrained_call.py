@@ -24,7 +24,7 @@ _FIRST = Pattern(_SPACE.join(["", r"\[?", r"\{", '"name"', ":", _NAME, ",", '"ar
 _WHITESPACE = " \t\r\n"
 # How an answer begins that follows the schema of a call: with any white space, and its members in any order.
 _MEMBERS = rf'\{{\s*(?:"arguments"\s*:|"name"\s*:\s*{_NAME}\s*,\s*"arguments"\s*:\s*\{{)'
-_FORM, _LIST_FORM = Pattern(rf"\s*{_MEMBERS}"), Pattern(rf"\s*\[\s*{_MEMBERS}")
+_FORM, _LIST_FORM = Pattern(rf"\s*{_MEMBERS}"), Pattern(rf"\s*(?:\[\s*)?{_MEMBERS}")
 # So much of an answer is looked at for that.
 LONGEST_BEGINNING = 2048
 
