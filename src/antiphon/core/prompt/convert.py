@@ -240,7 +240,7 @@ def _offer(request: CreateResponse, box: Toolbox, draft: ChatDraft, inputs: Chat
         parallel=request.parallel_tool_calls is not False,
     )
     if help.shows_examples:
-        draft.examples = tuple(fitting_examples(offer, box, inputs.dialect, inputs.window))
+        draft.examples = tuple(fitting_examples(offer, box, inputs.window))
     withheld = dict.fromkeys(offer.names, HAS_ENDED.format(reason=loops.ended)) if loops.ended else loops.withheld
     if withheld:
         offer = offer_without(offer, withheld, box.replaced_names(offer.names))

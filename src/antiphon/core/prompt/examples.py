@@ -13,7 +13,6 @@ from typing import Any
 from msgspec import Struct
 
 from antiphon.core.checks.constraints import TEXT
-from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.prompt.turns import AssistantTurn, Call
 from antiphon.core.toolbox.choice import Offer
 from antiphon.core.toolbox.toolbox import Toolbox
@@ -21,8 +20,6 @@ from antiphon.wire.chat import ChatMessage
 
 # Of a window smaller than this, in tokens, the examples would take too large a part.
 LEAST_WINDOW = 4096
-# What comes of an answer in words.
-SHOWN = "Shown."
 
 
 class Step(Struct, frozen=True):
@@ -76,20 +73,22 @@ FUNCTIONS = (
 )
 
 
-def fitting_examples(offer: Offer, box: Toolbox, dialect: Dialect, window: int | None) -> Iterable[ChatMessage]:
-    """Those that fit the tools; none where the engine is not constrained to a call or an answer in words, or where users and
-    the model have to alternate: an answer by a call is none to such a template."""
-    if offer.say is None or dialect.alternates or (window is not None and window < LEAST_WINDOW):
+def fitting_examples(offer: Offer, box: Toolbox, window: int | None) -> Iterable[ChatMessage]:
+    """Those that fit the tools; none where the engine is not constrained to a call or an answer in words."""
+    if offer.say is None or (window is not None and window < LEAST_WINDOW):
         return ()
     is_agent = all(name in box.easy.functions for example in AGENT for step in example.steps for name, _, _ in step.calls)
-    return ExampleTurns(AGENT if is_agent else FUNCTIONS, offer.say.name).messages()
+    return ExampleTurns(AGENT if is_agent else FUNCTIONS, offer.say.name, listed=offer.most_calls > 1).messages()
 
 
 class ExampleTurns(Struct, frozen=True):
-    """As a part of the conversation. What is answered in words is a call of our own function, as the answer has to be."""
+    """As a part of the conversation. What is answered in words has the form that the engine constrains the answer to: of the
+    history, the model takes the plain text of answers for one that it may not write. As a call of our own function it would
+    have no result, which some engines want of every call."""
 
     shown: Sequence[Example]
     say: str
+    listed: bool = False
 
     def messages(self) -> Iterable[ChatMessage]:
         for number, example in enumerate(self.shown, 1):
@@ -100,6 +99,5 @@ class ExampleTurns(Struct, frozen=True):
                     for place, (name, arguments, result) in enumerate(step.calls)
                 ]
                 yield from AssistantTurn(calls=calls).messages()
-            # Engines want a result of every call.
-            said = Call(f"example_{number}", self.say, json.dumps({TEXT: example.says}), texts=[SHOWN], answered=True)
-            yield from AssistantTurn(calls=[said]).messages()
+            said = {"name": self.say, "arguments": {TEXT: example.says}}
+            yield ChatMessage("assistant", json.dumps([said] if self.listed else said))
