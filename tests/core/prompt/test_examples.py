@@ -15,10 +15,11 @@ from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import LLAMACPP, PLAIN
 from antiphon.core.knowledge.help import FULL_HELP, NO_HELP, Help
 from antiphon.core.prompt.convert import ChatInputs, Conversion, request_to_chat
-from antiphon.core.prompt.examples import AGENT, FUNCTIONS, LEAST_WINDOW, Example, ExampleTurns
+from antiphon.core.prompt.examples import LEAST_WINDOW, ExampleTurns
 from antiphon.core.prompt.truncation import tokens_by_length
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.read import body_to_request
+from antiphon.core.toolbox.examples import AGENT, FUNCTIONS, Example
 
 Item = dict[str, Any]
 CODEX = [EXEC_COMMAND, APPLY_PATCH]
@@ -53,14 +54,14 @@ def test_the_examples_fit_the_tools_and_come_before_what_the_user_says(tools: li
     assert messages(conversion)[0] == {"role": "system", "content": "Be brief."}
     assert asked(conversion) == [*(example.asks for example in examples), "Hi"]
     body = msgspec.json.decode(msgspec.json.encode(conversion.chat))
-    assert objection(body, own_fields=LLAMACPP.extra | LLAMACPP.constrained_extra) is None
+    assert objection(body, own_fields={**LLAMACPP.extra, **LLAMACPP.constrained_extra}) is None
 
 
 def test_the_calls_of_the_examples_for_agents_follow_the_schemas_of_the_functions() -> None:
     functions = {tool.function.name: tool.function.parameters for tool in converted([user("Hi")], CODEX).chat.tools or ()}
     for example in AGENT:
         for name, arguments, _ in (call for step in example.steps for call in step.calls):
-            jsonschema_rs.validate(functions[name], arguments)
+            jsonschema_rs.validate(functions[name] or {}, arguments)
 
 
 @pytest.mark.parametrize("parallel", [True, False])

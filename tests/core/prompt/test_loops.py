@@ -421,7 +421,8 @@ def test_one_result_that_differs_or_succeeds_leaves_a_conversation_alone(
 
 def made(items: list[Item], **options: Any) -> list[str]:
     """The tools of which a call is not made again at once."""
-    return sorted(str(name) for name, _ in converted(items, **options).requirements.made)
+    made: Any = converted(items, **options).requirements.made
+    return sorted(name for name, _ in made)
 
 
 def test_a_call_that_has_succeeded_is_not_made_again_at_once() -> None:
@@ -600,7 +601,7 @@ def test_each_turns_messages_are_a_prefix_of_the_next_ones(turns: list[list[Item
     before: list[Any] = []
     for count in range(1, len(turns) + 1):
         sent = body([item for turn in turns[:count] for item in turn], dialect=dialect, help=help)
-        assert objection(sent, own_fields=dialect.extra | dialect.constrained_extra) is None
+        assert objection(sent, own_fields={**dialect.extra, **dialect.constrained_extra}) is None
         after = sent["messages"]
         assert complaint(after, dialect) is None
         assert after[: len(before)] == before
