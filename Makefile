@@ -111,7 +111,7 @@ shape: $(VENV)/installed-dev ## the shape of the source tree beside its targets:
 shape-costs: $(VENV)/installed-dev ## shape, and what requests cost in instructions and memory, in three minutes (needs valgrind)
 	$(BIN)/python -m shape --costs --before shape/before.json $(ARGS)
 
-bench-models: $(VENV)/installed-dev ## measure what a small model gets done, in half an hour; writes docs/small_models.md (ARGS=--help: parts of it)
+bench-models: $(VENV)/installed-dev ## measure what a small model gets done, in hours; writes docs/small_models.md (ARGS=--help: parts of it)
 	$(BIN)/python -m bench.models $(ARGS)
 
 golden: $(VENV)/installed-dev ## write the expected events of the recorded streams anew; read the diff

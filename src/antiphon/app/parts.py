@@ -169,8 +169,8 @@ def _embedded_engine(
     # Known before it runs, so that requests for it wait for it.
     engine.knowledge.models = (Model(id=process.alias, created=0, owned_by="antiphon"),)
     # Of this model on this engine: another engine's model of the same name is left alone.
-    engine.knowledge.sampling = {process.alias: process.sampling}
-    engine.knowledge.learn(process.alias, process.facts, "setting")
+    if process.weights is not None:
+        engine.knowledge.recognise(process.alias, process.weights)
     engine.loading = process.loading
     process.lost, process.moved, process.progressed = engine.lost, engine.moved, engine.progressed
     return engine
@@ -308,6 +308,7 @@ def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Env
         always_summary=settings.reasoning_summary == "always",
         tools=tools,
         most_rounds=settings.tool_rounds,
+        polling_tools=settings.polling_tools,
         limits=request_limits(settings),
     )
 

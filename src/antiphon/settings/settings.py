@@ -168,9 +168,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     health_interval: Annotated[float, Meta(ge=0)] = 5.0
     # The context window, in tokens, that Codex gets for a model whose engine does not report one.
     context_window: Annotated[int, Meta(gt=0)] = 32768
-    # The help that small models get: easier tools, calls constrained to a form, an end to loops, and a lean Codex. "auto": by
-    # what is known of the model; "off": none gets any; "full": all get all of it.
+    # The help that small models get: easier tools, worked examples, calls constrained to a form, an end to loops, and a lean
+    # Codex. "auto": by what is known of the model; "off": none gets any; "full": all get all of it.
     help: Literal["auto", "off", "full"] = "auto"
+    # The tools that a small model may call again at once with the same arguments, as patterns such as "read_*". Tools whose
+    # names have words such as status, wait or poll in them may always be, and those that gave another result to the same call.
+    polling_tools: tuple[str, ...] = ()
     # Check that calls of custom tools follow their grammar, and ask the engine once more if not. False: they are not checked.
     check_grammars: bool = True
     # Seconds that one check of a grammar or a schema may take. Checks run in processes of their own; a check that takes longer

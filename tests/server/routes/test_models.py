@@ -230,6 +230,7 @@ async def test_the_list_says_which_models_get_help_and_why(engine: MockEngine) -
     given = {
         "easier_tools": True,
         "constrains_answers": False,
+        "shows_examples": False,
         "stops_loops": True,
         "lean_codex": True,
         "reason": "the model has 1.5 billion parameters",

@@ -90,6 +90,8 @@ class Environment:
     check_grammars: bool = True
     # Which models get help.
     help: HelpSetting = "auto"
+    # The tools that a small model may call again at once with the same arguments, as patterns of their names.
+    polling_tools: tuple[str, ...] = ()
     # The sampling of a model counts where the request does not say.
     own_sampling: bool = True
     reasoning_events: ReasoningEvents = REASONING_TEXT

