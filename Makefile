@@ -16,7 +16,7 @@ ARGS ?=
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test test-models test-clients test-browser screenshot check lint types bench bench-parts bench-models fuzz soak soak-mixed soak-gateways shape shape-costs golden transcripts release audit clean
+.PHONY: help setup serve test test-models test-clients test-browser screenshot check lint types bench bench-parts bench-models fuzz soak soak-mixed soak-gateways shape shape-costs golden transcripts sessions release audit clean
 
 # From the comments beside the targets.
 help: ## show this list
@@ -111,7 +111,7 @@ shape: $(VENV)/installed-dev ## the shape of the source tree beside its targets:
 shape-costs: $(VENV)/installed-dev ## shape, and what requests cost in instructions and memory, in three minutes (needs valgrind)
 	$(BIN)/python -m shape --costs --before shape/before.json $(ARGS)
 
-bench-models: $(VENV)/installed-dev ## measure what a small model gets done, in half an hour; writes docs/small_models.md (ARGS=--help: parts of it)
+bench-models: $(VENV)/installed-dev ## measure what a small model gets done, in hours; writes docs/small_models.md (ARGS=--help: parts of it)
 	$(BIN)/python -m bench.models $(ARGS)
 
 golden: $(VENV)/installed-dev ## write the expected events of the recorded streams anew; read the diff
@@ -119,6 +119,9 @@ golden: $(VENV)/installed-dev ## write the expected events of the recorded strea
 
 transcripts: $(VENV)/installed-dev ## record sessions with a small model anew; read the diff (ARGS=--rewrite needs no model)
 	PYTHONPATH=tests $(BIN)/python -m transcripts.record $(ARGS)
+
+sessions: $(VENV)/installed-dev ## record a session of Claude Code anew, which is installed for it (Node 22+, npm); read the diff
+	PYTHONPATH=tests $(BIN)/python -m sessions.record
 
 $(RELEASE)/installed: constraints.txt
 	$(PYTHON) -m venv $(RELEASE)

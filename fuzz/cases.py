@@ -10,6 +10,9 @@ import msgspec
 from msgspec import structs
 from transcripts.transcript import Transcript, recorded
 
+from antiphon.core.protocols.chat.read import READ
+from antiphon.core.protocols.chat.ways import choose_way
+from antiphon.errors import UNREADABLE
 from fuzz.generated import generate
 from fuzz.mutations import HOSTILE_GRAMMARS, HOSTILE_SCHEMAS, mutated_bytes, mutated_json, mutated_stream
 
@@ -25,9 +28,11 @@ RESPONSES = "/v1/responses"
 # Other routes that take a body, each with its share of the requests.
 OTHER_PATHS = {"/v1/responses/input_tokens": 0.04, "/v1/responses/compact": 0.04, "/v1/conversations": 0.02}
 BY_WEBSOCKET = 0.1
-# Requests of Anthropic's API, and their share.
+# Requests of Anthropic's API, and chat completions, each with its share.
 MESSAGES, COUNTED = "/v1/messages", "/v1/messages/count_tokens"
 OF_MESSAGES = 0.1
+CHAT = "/v1/chat/completions"
+OF_CHAT = 0.1
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -62,8 +67,14 @@ def request_cases(count: int, seed: int) -> Iterator[Case]:
     for body in generate(round(count * GENERATED), seed):
         yield _sent(body, chance)
     for _ in range(count - round(count * GENERATED)):
-        is_message = chance.random() < OF_MESSAGES
-        yield _sent_message(chance) if is_message else _sent(_mutated_request(chance), chance)
+        yield _of_another_protocol(chance) or _sent(_mutated_request(chance), chance)
+
+
+def _of_another_protocol(chance: Random) -> Case | None:
+    which = chance.random()
+    if which < OF_MESSAGES:
+        return _sent_message(chance)
+    return _sent_chat(chance) if which < OF_MESSAGES + OF_CHAT else None
 
 
 def _sent(body: bytes, chance: Random) -> Case:
@@ -141,6 +152,54 @@ def _sent_message(chance: Random) -> Case:
     return Case(body, path=chance.choice((MESSAGES, MESSAGES, MESSAGES, COUNTED)))
 
 
+WEATHER = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+LOOKED = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"at": "it"}'}}
+CHAT_REQUESTS: tuple[dict[str, Any], ...] = (
+    {"messages": [{"role": "user", "content": "Hi"}], "tools": [WEATHER], "stream": True},
+    {
+        "messages": [
+            {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
+            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}]},
+            {"role": "assistant", "content": None, "reasoning_content": "Hm.", "tool_calls": [LOOKED]},
+            {"role": "tool", "tool_call_id": "call_1", "content": "red"},
+        ],
+        "tools": [WEATHER, {"type": "custom", "custom": {"name": "run", "format": {"type": "text"}}}],
+        "tool_choice": {"type": "function", "function": {"name": "look"}},
+        "parallel_tool_calls": False,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_completion_tokens": 100,
+        "logprobs": True,
+        "top_logprobs": 2,
+    },
+    {
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi", "name": "ada"}],
+        "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}, "strict": True}},
+        "stop": ["END"],
+        "reasoning_effort": "low",
+    },
+)
+
+
+def _sent_chat(chance: Random) -> Case:
+    request = {"model": "mock", **chance.choice(CHAT_REQUESTS)}
+    data = msgspec.json.encode(request)
+    while True:
+        is_of_bytes = chance.random() < OF_BYTES
+        body = mutated_bytes(data, chance, data) if is_of_bytes else msgspec.json.encode(mutated_json(request, chance))
+        if not _is_for_the_engine(body):
+            return Case(body, path=CHAT)
+
+
+def _is_for_the_engine(body: bytes) -> bool:
+    """What is passed on, and fields that only engines have: whether that is valid is the engine's to say."""
+    try:
+        request = msgspec.json.decode(body)
+    except UNREADABLE:
+        return False
+    return isinstance(request, dict) and (choose_way(request).passes or not request.keys() <= READ)
+
+
 def _hostile_definition(chance: Random) -> dict[str, Any]:
     """A grammar or a schema that is hard on those who check answers by it."""
     if chance.random() < 0.5:
@@ -191,6 +250,9 @@ def stream_cases(count: int, seed: int) -> Iterator[Case]:
         if chance.random() < OF_MESSAGES:
             message = {"model": "mock", **chance.choice(MESSAGE_REQUESTS)}
             yield Case(msgspec.json.encode(message), body, path=MESSAGES)
+            continue
+        if chance.random() < OF_CHAT:
+            yield Case(msgspec.json.encode({"model": "mock", **chance.choice(CHAT_REQUESTS)}), body, path=CHAT)
             continue
         question = {"model": "mock", "input": "Hi", **chance.choice(QUESTIONS)}
         yield Case(msgspec.json.encode(question), body, websocket=chance.random() < BY_WEBSOCKET)

@@ -9,11 +9,11 @@ from zlib import crc32
 
 import aiohttp
 import msgspec
-from support import messages
+from support import completions, messages
 from support.engine import OWN_FIELDS, Answer, Body, MockEngine, answer, call, text
 from support.streams import TERMINAL, check_response, check_stream, parse
 
-from fuzz.cases import MESSAGES, RESPONSES, Case
+from fuzz.cases import CHAT, MESSAGES, RESPONSES, Case
 from fuzz.target import Target
 
 # In seconds. A gateway that takes longer hangs.
@@ -110,6 +110,8 @@ class Trial:
             body = await got.read()
         if case.path.startswith(MESSAGES):
             return check_message(got, body, case)
+        if case.path == CHAT and got.content_type == "text/event-stream":
+            return check_chat_stream(body)
         if got.status != 200:
             return check_error(got.status, msgspec.json.decode(body)["error"], case)
         if got.content_type == "text/event-stream":
@@ -167,6 +169,17 @@ def check_message(got: aiohttp.ClientResponse, body: bytes, case: Case) -> str:
         check_message_error(got.status, made["error"], case)
         return f"HTTP {got.status}"
     return str(made["stop_reason"]) if case.path == MESSAGES else f"{type(made['input_tokens']).__name__} tokens"
+
+
+def check_chat_stream(body: bytes) -> str:
+    """The stream of a chat completion; one that fails ends with an error in place of the reason why it has ended."""
+    chunks = completions.chunks_of(body)
+    failed = completions.check_chunks(chunks)
+    if failed is None:
+        return completions.finish_of(chunks)[0]
+    if "bug" in failed["message"] or failed.keys() != {"message", "type", "param", "code"}:
+        raise Wrong(f"an error of our own: {failed}")
+    return "failed"
 
 
 def check_message_error(status: int, error: dict[str, Any], case: Case) -> None:

@@ -2,12 +2,56 @@
 
 import asyncio
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from shape.engine import MODEL, Chat, Engine, read_message
 
-DELTA = b"event: response.output_text.delta\n"
-COMPLETED = b"event: response.completed\n"
+Input = str | list[dict[str, Any]]
+TOOL = {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
+
+
+class Api(NamedTuple):
+    """How an API of clients is asked, and what its answers have."""
+
+    path: str
+    # The members of a body beside `model` and `stream`.
+    ask: Callable[[Input], dict[str, Any]]
+    # In each delta, in the last event of a stream, and in an answer that is not streamed.
+    delta: bytes
+    completed: bytes
+    whole: bytes
+
+
+RESPONSES = Api(
+    "/v1/responses",
+    lambda input: {"input": input},
+    b"event: response.output_text.delta\n",
+    b"event: response.completed\n",
+    b'"completed"',
+)
+MESSAGES = Api(
+    "/v1/messages",
+    lambda input: {"max_tokens": 100, "messages": [{"role": "user", "content": input}]},
+    b'"text_delta"',
+    b"event: message_stop\n",
+    b'"end_turn"',
+)
+# Two ways of one path. What is passed on is a stream, as the engine's answers always are.
+PASSED = Api(
+    "/v1/chat/completions",
+    lambda input: {"messages": [{"role": "user", "content": input}]},
+    b'"assistant","content":"',
+    b"data: [DONE]\n",
+    b"",
+)
+CHAT = PASSED._replace(
+    ask=lambda input: {**PASSED.ask(input), "tools": [{"type": "function", "function": TOOL}]},
+    delta=b'{"content":"',
+    whole=b'"finish_reason":"stop"',
+)
+RESPONSES_WITH_TOOLS = RESPONSES._replace(ask=lambda input: {"input": input, "tools": [{"type": "function", **TOOL}]})
+HEAD = b"POST %b HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 END = b"0\r\n\r\n"
 READ = 2**20
 HELLO = "Hello"
@@ -36,42 +80,42 @@ class Client:
         self._writer.close()
         await self._writer.wait_closed()
 
-    async def whole(self, input: str | list[dict[str, Any]] = "Hi") -> bytes:
+    async def whole(self, input: Input = "Hi", api: Api = RESPONSES) -> bytes:
         """An answer that is not streamed; the engine sends its own in one piece."""
-        chat = await self._ask(input, stream=False)
+        chat = await self._ask(input, api, stream=False)
         chat.send(HELLO, last=True)
         head, body = await read_message(self._reader)
-        if b" 200 " not in head.partition(b"\r\n")[0] or b'"completed"' not in body:
+        if b" 200 " not in head.partition(b"\r\n")[0] or api.whole not in body:
             raise ValueError(f"not a completed answer: {head + body!r}")
         return body
 
     async def hello(self) -> bytes:
         """A streamed answer of one delta; the engine sends its own in one piece."""
-        chat = await self._ask("Hi", stream=True)
+        chat = await self._ask("Hi", RESPONSES, stream=True)
         chat.send(HELLO, last=True)
-        return await self._end()
+        return await self._end(RESPONSES)
 
-    async def stream(self, deltas: int) -> bytes:
+    async def stream(self, deltas: int, api: Api = RESPONSES) -> bytes:
         """A streamed answer of so many deltas, each in a read of its own."""
-        chat = await self.open_stream()
+        chat = await self.open_stream(api)
         for number in range(1, deltas):
             chat.send(f" word{number % 10}")
-            await self._until(DELTA, number + 1)
+            await self._until(api.delta, number + 1)
         chat.send(last=True)
-        return await self._end()
+        return await self._end(api)
 
-    async def open_stream(self) -> Chat:
+    async def open_stream(self, api: Api = RESPONSES) -> Chat:
         """A stream in mid-answer: its first delta has come."""
-        chat = await self._ask("Hi", stream=True)
+        chat = await self._ask("Hi", api, stream=True)
         chat.send(HELLO)
-        await self._until(DELTA, 1)
+        await self._until(api.delta, 1)
         return chat
 
-    async def _ask(self, input: str | list[dict[str, Any]], *, stream: bool) -> Chat:
-        body = json.dumps({"model": MODEL, "input": input, "stream": stream}, separators=(",", ":")).encode()
-        head = b"POST /v1/responses HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    async def _ask(self, input: Input, api: Api, *, stream: bool) -> Chat:
+        members = {"model": MODEL, **api.ask(input), "stream": stream}
+        body = json.dumps(members, separators=(",", ":")).encode()
         self._received = b""
-        self._writer.write(head % len(body) + body)
+        self._writer.write(HEAD % (api.path.encode(), len(body)) + body)
         try:
             return await asyncio.wait_for(self._engine.chats.get(), self._asked_within)
         except TimeoutError:
@@ -82,10 +126,10 @@ class Client:
         while self._received.count(mark) < times:
             await self._read()
 
-    async def _end(self) -> bytes:
+    async def _end(self, api: Api) -> bytes:
         while not self._received.endswith(END):
             await self._read()
-        if COMPLETED not in self._received:
+        if api.completed not in self._received:
             raise ValueError(f"not a completed stream: {self._received!r}")
         return self._received
 

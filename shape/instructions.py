@@ -14,12 +14,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from shape.callgrind import WRAPPER, Instructions, count_run
-from shape.client import Client, history
+from shape.client import CHAT, MESSAGES, PASSED, RESPONSES, RESPONSES_WITH_TOOLS, Api, Client, history
 from shape.gateway import COMMAND, PYTHON, environment_of, running_gateway
 from shape.table import Row
 from shape.tree import Tree
 
-TARGET = "≤ +3 %"
+TARGET, TARGET_BESIDE = "≤ +3 %", "≤ +15 %"
 MILLION, THOUSAND = 1e6, 1e3
 BLOCKS = 5
 SHORT, LONG = 16, 1016
@@ -35,11 +35,25 @@ class Case:
     times: int
 
 
+def case_of(what: str, api: Api, deltas: int) -> Case:
+    """`deltas`: 0 for an answer that is not streamed."""
+    if deltas:
+        return Case(what, lambda client: client.stream(deltas, api), 60)
+    return Case(what, lambda client: client.whole(api=api), 100)
+
+
 WHOLE = Case("a whole answer", lambda client: client.whole(), 200)
 STREAM = Case(f"a stream of {SHORT} deltas", lambda client: client.stream(SHORT), 120)
 LONG_STREAM = Case(f"a stream of {LONG} deltas", lambda client: client.stream(LONG), 10)
 HISTORY = Case(f"a whole answer to {ITEMS} items", lambda client: client.whole(history(ITEMS)), 30)
-CASES = WHOLE, STREAM, LONG_STREAM, HISTORY
+PASSED_ON = case_of(f"a chat stream of {SHORT} deltas that is passed on", PASSED, SHORT)
+# A request by another API, and the same by the Responses API.
+PAIRS = tuple(
+    (case_of(f"{what}, by {name}", api, deltas), case_of(what, same, deltas))
+    for name, api, same in (("messages", MESSAGES, RESPONSES), ("chat completions with a tool", CHAT, RESPONSES_WITH_TOOLS))
+    for what, deltas in (("a whole answer", 0), (f"a stream of {SHORT} deltas", SHORT))
+)
+CASES = (WHOLE, STREAM, LONG_STREAM, HISTORY, PASSED_ON, *(case for pair in PAIRS for case in pair))
 
 
 @dataclass(frozen=True)
@@ -57,8 +71,11 @@ def rows(tree: Tree) -> Iterator[Row]:
 
 
 def rows_of(costs: Costs) -> Iterator[Row]:
-    for case in (WHOLE, STREAM, HISTORY):
+    for case in (WHOLE, STREAM, HISTORY, PASSED_ON):
         yield _row(f"instructions of {case.what}, millions", costs.blocks[case], MILLION)
+    for case, same in PAIRS:
+        more = min(costs.blocks[case]) / min(costs.blocks[same]) - 1
+        yield Row(f"instructions of {case.what}: beside the Responses API's", f"{more:+.1%}", TARGET_BESIDE, 1 + more)
     short = min(costs.blocks[STREAM])
     deltas = [(long - short) / (LONG - SHORT) for long in costs.blocks[LONG_STREAM]]
     yield _row("instructions of one delta, thousands", deltas, THOUSAND)

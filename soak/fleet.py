@@ -77,6 +77,11 @@ class Gateway:
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment, start_new_session=True
             )
 
+    @property
+    def pid(self) -> int | None:
+        """Of its process, and of the group of all that it starts."""
+        return None if self._child is None else self._child.pid
+
     def stop(self, number: signal.Signals) -> None:
         """Also its helpers, which have its group."""
         if self._child is not None:

@@ -22,7 +22,7 @@ from antiphon.wire.responses import CreateResponse
 
 ROOM = 1.05
 # Functions of the gateway that are called between the request's first byte and the answer's last; resumed coroutines count.
-HELLO = 646
+HELLO = 684
 # Functions that are called for one more delta of a text, from the engine's bytes to the client's, those written in C included.
 DELTA = 11.3
 # The same for reading the body of a request with a history of 200 items, and converting it for the engine.

@@ -1,4 +1,4 @@
-"""One task, done by `antiphon codex exec` in a folder of its own, and judged by its files."""
+"""One task, done by `antiphon codex exec` in a folder of its own, and judged by its files and by the model's last words."""
 
 import asyncio
 import contextlib
@@ -11,16 +11,16 @@ import time
 from asyncio.subprocess import DEVNULL, STDOUT
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from msgspec import Struct
-
+from bench.models.judges import Outcome, Task
 from bench.models.subjects import ANTIPHON, bare_environment
-from bench.models.tasks import Task
-from bench.models.watcher import Watcher
+from bench.models.watcher import Seen, Watcher
 from bench.processes import BenchFailed
 
 CODEX = Path(__file__).parents[2] / "tests" / "codex"
 BINARY = CODEX / "node_modules" / ".bin" / "codex"
+NO_CODEX = "{path} must be the program codex itself, and have this name"
 NO_NPM = f"Codex is not installed in {CODEX}, and there is no npm to install it with"
 # Its sandbox does not run everywhere, and without one Codex would ask before it writes.
 OPTIONS = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--color", "never"]
@@ -32,19 +32,24 @@ BARE_GIT = dict.fromkeys(("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"), os.devnull)
 IDENTITY = ["-c", "user.name=Bench", "-c", "user.email=bench@example.com"]
 
 
-class TaskRun(Struct, frozen=True):
-    kind: str
-    task: str
+class TaskRun(NamedTuple):
     is_done: bool
     seconds: float
-    # None: the model did not call anything.
-    first_action: float | None
-    responses: int
-    # Why it ended before its time: it took too long, or the subject rejected a request.
-    failure: str = ""
+    in_time: bool
+    seen: Seen
+
+    @property
+    def failure(self) -> str:
+        """Why it ended before its time: it took too long, or the subject rejected a request."""
+        return self.seen.rejected if self.in_time else f"stopped after {self.seconds:.0f} s"
 
 
-def installed_codex() -> Path:
+def installed_codex(given: Path | None = None) -> Path:
+    """`given`: the program itself, where it is installed already."""
+    if given is not None:
+        if not given.is_file() or given.name != "codex":
+            raise BenchFailed(NO_CODEX.format(path=given))
+        return given.absolute()
     if not BINARY.exists():
         npm = shutil.which("npm")
         if npm is None:
@@ -101,9 +106,10 @@ class Workplace:
 
 
 @contextlib.contextmanager
-def fresh_folder() -> Iterator[Path]:
-    """Always at the same path. Paths are part of Codex's prompt, and a new one would have the engine read the prompt again."""
-    folder = Path(tempfile.gettempdir()) / f"antiphon-task-{os.getpid()}"
+def fresh_folder(place: int) -> Iterator[Path]:
+    """Always at the same path. Paths are part of Codex's prompt, and a new one would have the engine read the prompt again.
+    `place`: tasks that are done at the same time have different ones."""
+    folder = Path(tempfile.gettempdir()) / f"antiphon-task-{os.getpid()}_{place}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     try:
@@ -112,15 +118,16 @@ def fresh_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def run_task(task: Task, watcher: Watcher, help: str, limit: float, log: Path) -> TaskRun:
+async def run_task(
+    task: Task, watcher: Watcher, help: str, limit: float, log: Path, *, codex: Path | None = None, place: int = 0
+) -> TaskRun:
     """`log`: the file for what Codex has printed."""
-    with fresh_folder() as folder:
-        place = Workplace(folder, task)
+    with fresh_folder(place) as folder:
+        workplace = Workplace(folder, task)
         watcher.begin()
         began = time.monotonic()
-        in_time = await place.run_codex(installed_codex(), watcher.port, help, task.prompt, limit)
+        in_time = await workplace.run_codex(installed_codex(codex), watcher.port, help, task.prompt, limit)
         seconds, seen = time.monotonic() - began, watcher.seen
-        is_done = in_time and await asyncio.to_thread(task.is_done, place.repository)
-        failure = seen.rejected if in_time else f"stopped after {limit:.0f} s"
-        shutil.copy(place.log, log)
-    return TaskRun(task.kind, task.name, is_done, seconds, seen.first_action, seen.responses, failure)
+        is_done = in_time and await asyncio.to_thread(task.is_done, Outcome(workplace.repository, seen.words))
+        shutil.copy(workplace.log, log)
+    return TaskRun(is_done, seconds, in_time, seen)

@@ -1,131 +1,185 @@
-"""docs/small_models.md: what was measured, in tables."""
+"""docs/small_models.md: what was measured, in tables. The words fit any figures."""
 
-import os
-import platform
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
 from textwrap import fill
 
-from bench.models.codex_runs import TaskRun
-from bench.models.question_runs import QuestionRun
-from bench.models.results import Results
+from bench.models.plan import names_of
+from bench.models.results import PARTS, Part, Run, is_complete
 from bench.models.subjects import SUBJECTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "small_models.md"
-MOST_FAILURES = 3
 WIDTH = 128
+MOST_FAILURES = 3
+# Of what a model wrote where it failed.
+MOST_SHOWN = 160
 
 HEAD = """\
 # What a small model gets done
 
-This page is written by `make bench-models`. It measures {model} on the embedded engine, on {machine}:
+This page is written by `make bench-models`. It measures {model} on {machine}:
 
 {subjects}
 
-To repeat it: `make bench-models`. It needs npm for Codex, and downloads the model if it is not there.
-`make bench-models ARGS="--subjects help --runs 1"` measures a part. Codex runs without its sandbox, in temporary folders: the
-model may run any command.
+To repeat it: `make bench-models`. It needs npm for Codex, and downloads the model if it is not there; with `--model FILE` and
+`--codex FILE` it needs no network. It takes hours on two cores, and is continued where it was interrupted.
+`make bench-models ARGS="--subjects help --parts questions"` measures a part, `--jobs` several at the same time. Codex runs
+without its sandbox, in temporary folders: the model may run any command.
 
-## Tasks for Codex
-
-{tasks}
+Every set of tasks, conversations and questions has two halves. The help was made by one of them. The tables are about the other
+one, which nothing was tried on.
 """
 SUBJECT_LINES = {
     "help": '- **{title}**: `antiphon codex` and the gateway as they are shipped (`help = "auto"`).',
     "off": '- **{title}**: the same with `help = "off"`.',
-    "engine": "- **{title}**: Codex, configured as without help, is answered by the engine's `/v1/responses`. The tool\n"
-    "  questions go to its `/v1/chat/completions`.",
+    "engine": "- **{title}**: Codex, configured as without help, is answered by the engine's `/v1/responses`. The function\n"
+    "  tools go to its `/v1/chat/completions`.",
 }
-TASKS = (
-    "Each task is given to `antiphon codex exec` in a fresh folder with a git repository, and judged by its files alone. "
-    "{conditions} One task before the measurement warms the engine up, and does not count. Times are medians in seconds, from "
-    "the start of the command: until Codex ended, and until the model's first call was there. The tasks are in "
-    "`bench/models/tasks.py`."
-)
-SAME_CONDITIONS = (
-    "A task that takes more than {timeout:.0f} seconds is not done. Sampling varies, so every task was done {runs}."
-)
-OWN_CONDITIONS = "Sampling varies, so tasks were repeated, and one that takes too long is not done. {each}."
-QUESTIONS = """
-## Tool questions
+INTRODUCTIONS: dict[Part, str] = {
+    "tasks": """
+Each task is given to `antiphon codex exec` in a fresh folder with a git repository, and judged by its files, and by the
+last words of the model where the task is to say something. Sampling varies, so every task was done {times}. Times are
+medians in seconds, from the start of the command. *Ended*: by itself, and not because its time was up, which is minutes.
+*Repeated*: a call that had succeeded was made again at once. *Parroted*: the last words had a sentence of the gateway in
+them. The tasks are in `bench/models/tasks.py` and `agent_tasks.py`.""",
+    "conversations": """
+Three turns each, with three or four function tools, {times}. A turn is right if every call that it needs was made once,
+with the right arguments, nothing else was changed, and the answer in words says what the results say. *Ended*: how many had
+an answer within eight calls in each turn. *Repeated*: how many conversations had a call that changes something made twice.
+The conversations are in `bench/models/conversations.py`.""",
+    "questions": """
+Asked once at temperature 0, each with ten tools. Right is exactly the calls that are wanted, in one answer, with the right
+arguments; and where no tool helps, an answer in words. A text that has the shape of a call is no answer in words. The
+questions are in `bench/models/questions.py`.""",
+}
+TITLES: dict[Part, str] = {
+    "tasks": "Tasks for Codex",
+    "conversations": "Conversations with function tools",
+    "questions": "Questions with function tools",
+}
+ROWS = {"one call": "one call", "two calls": "two calls", "in words": "answered in words"}
+FAILS = "## What still fails, with help"
+NOTHING_FAILS = "Nothing did in these runs."
 
-50 questions that one of ten tools answers, and 10 that none does, asked once at temperature 0. Right is exactly one call, of
-the right tool with the right arguments; and no call where no tool helps. The questions are in `bench/models/questions.py`.
-"""
 
-
-def page(results: Results) -> str:
-    """`results`: complete ones, of one model."""
-    shown = [subject for name, subject in SUBJECTS.items() if name in results]
+def page(runs: Sequence[Run]) -> str | None:
+    """None: no subject has been measured completely. `runs`: of one model, and of the final half."""
+    complete = {part: _complete(runs, part) for part in PARTS}
+    shown = [run for part in PARTS for run in complete[part]]
+    if not shown:
+        return None
+    subjects = [subject for name, subject in SUBJECTS.items() if any(run.subject == name for run in shown)]
     head = HEAD.format(
-        model=results[shown[0].name].model,
-        machine=machine(),
-        subjects="\n".join(SUBJECT_LINES[subject.name].format(title=subject.title) for subject in shown),
-        tasks=fill(TASKS.format(conditions=conditions(results)), WIDTH, break_long_words=False, break_on_hyphens=False),
+        model=shown[0].model,
+        machine="; ".join(dict.fromkeys(run.machine for run in shown)),
+        subjects="\n".join(SUBJECT_LINES[subject.name].format(title=subject.title) for subject in subjects),
     )
-    return "\n".join([head, *task_tables(results), QUESTIONS, *question_table(results), ""])
+    sections = [line for part in PARTS if complete[part] for line in _section(part, complete[part])]
+    return "\n".join([head, *sections, *_failures(shown), ""])
 
 
-def conditions(results: Results) -> str:
-    """How often the tasks were done, and in which time: for each subject, if they differ."""
-    own = [(subject.title, results[name].runs, results[name].timeout) for name, subject in SUBJECTS.items() if name in results]
-    if len({(runs, timeout) for _, runs, timeout in own}) == 1:
-        _, runs, timeout = own[0]
-        return SAME_CONDITIONS.format(timeout=timeout, runs=_times(runs))
-    each = (f"{title}: {_times(runs)}, at most {timeout:.0f} seconds each" for title, runs, timeout in own)
-    return OWN_CONDITIONS.format(each="; ".join(each))
+def left_out(runs: Sequence[Run]) -> list[str]:
+    """What cannot be compared with the rest, because only a part of it was measured."""
+    return [
+        f"{TITLES[part].lower()} of {subject.title}, some of which were not measured"
+        for part in PARTS
+        for name, subject in SUBJECTS.items()
+        if not any(run.subject == name for run in _complete(runs, part))
+    ]
 
 
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
+def tables(runs: Sequence[Run]) -> list[str]:
+    """Of whatever was measured."""
+    return [line for part in PARTS if (own := [run for run in runs if run.part == part]) for line in ["", *TABLES[part](own)]]
 
 
-def machine() -> str:
-    return f"{os.cpu_count()} cores ({platform.machine()}, {platform.system()})"
+def _complete(runs: Iterable[Run], part: Part) -> list[Run]:
+    names = names_of(part, "final")
+    own = [run for run in runs if run.part == part and run.name in names]
+    by_subject = ([run for run in own if run.subject == name] for name in SUBJECTS)
+    return [run for each in by_subject if is_complete(each, names) for run in each]
 
 
-def task_tables(results: Results) -> list[str]:
-    lines = [_row("", "done", "seconds", "to the first call", "responses"), _row("---", *["---:"] * 4)]
-    measured = [(name, results[name].tasks) for name in SUBJECTS if name in results and results[name].tasks]
-    for name, runs in measured:
-        lines.append(_task_row(f"**{SUBJECTS[name].title}**", runs))
-    lines += ["", "By kind:", "", _row("kind", "by", "done", "seconds", "to the first call", "responses")]
-    lines.append(_row("---", "---", *["---:"] * 4))
-    for kind in dict.fromkeys(run.kind for _, runs in measured for run in runs):
-        for name, runs in measured:
-            lines.append(f"| {kind} " + _task_row(SUBJECTS[name].title, [run for run in runs if run.kind == kind]))
-    for name, runs in measured:
-        if failures := dict.fromkeys(run.failure for run in runs if run.failure):
+def _section(part: Part, runs: Sequence[Run]) -> list[str]:
+    counts = sorted({max(run.number for run in runs if run.subject == name) for name in _subjects(runs)})
+    times = " or ".join("once" if count == 1 else f"{count} times" for count in counts)
+    introduction = fill(
+        " ".join(INTRODUCTIONS[part].format(times=times).split()), WIDTH, break_long_words=False, break_on_hyphens=False
+    )
+    return [f"## {TITLES[part]}", "", introduction, "", *TABLES[part](runs), ""]
+
+
+def _task_tables(runs: Sequence[Run]) -> list[str]:
+    lines = [_row("", "done", "seconds", "to the first call", "answers", "ended", "repeated", "parroted")]
+    lines.append(_row("---", *["---:"] * 7))
+    for name in _subjects(runs):
+        own = [run for run in runs if run.subject == name]
+        actions = [run.first_action for run in own if run.first_action is not None]
+        times = (_median(run.seconds for run in own), _median(actions), _median(run.responses for run in own))
+        lines.append(_row(f"**{SUBJECTS[name].title}**", _right(own), *times, *_faults(own)))
+    lines += ["", *_by_kind(runs)]
+    for name in _subjects(runs):
+        if failures := dict.fromkeys(run.failure for run in runs if run.subject == name and run.failure):
             lines += ["", f"{SUBJECTS[name].title}, what went wrong: {'; '.join(map(_code, list(failures)[:MOST_FAILURES]))}."]
     return lines
 
 
-def _task_row(title: str, runs: Sequence[TaskRun]) -> str:
-    actions = [run.first_action for run in runs if run.first_action is not None]
-    done = f"{sum(run.is_done for run in runs)} of {len(runs)}"
-    return _row(title, done, _median(run.seconds for run in runs), _median(actions), _median(run.responses for run in runs))
+def _faults(runs: Sequence[Run]) -> tuple[str, str, str]:
+    ended = f"{sum(run.ended for run in runs)} of {len(runs)}"
+    return ended, str(sum(bool(run.repeated) for run in runs)), str(sum(bool(run.parroted) for run in runs))
 
 
-def question_table(results: Results) -> list[str]:
-    lines = [_row("", "tool questions", "plain questions", "seconds each"), _row("---", *["---:"] * 3)]
-    for name, subject in SUBJECTS.items():
-        if name in results and (runs := results[name].questions):
-            seconds = _median(run.seconds for run in runs)
-            lines.append(_row(subject.title, right_of(tool_questions(runs)), right_of(plain_questions(runs)), seconds))
+def _by_kind(runs: Sequence[Run], rows: dict[str, str] | None = None) -> list[str]:
+    names = _subjects(runs)
+    kinds = list(dict.fromkeys(run.kind for run in runs))
+    lines = [_row("", *(SUBJECTS[name].title for name in names)), _row("---", *["---:"] * len(names))]
+    for kind in kinds:
+        own = ([run for run in runs if run.kind == kind and run.subject == name] for name in names)
+        lines.append(_row((rows or {}).get(kind, kind), *map(_right, own)))
     return lines
 
 
-def tool_questions(runs: Iterable[QuestionRun]) -> list[QuestionRun]:
-    return [run for run in runs if run.tool is not None]
+def _conversation_table(runs: Sequence[Run]) -> list[str]:
+    lines = [_row("", "turns right", "all three turns", "ended", "repeated", "parroted"), _row("---", *["---:"] * 5)]
+    for name in _subjects(runs):
+        own = [run for run in runs if run.subject == name]
+        whole = f"{sum(run.is_right for run in own)} of {len(own)}"
+        lines.append(_row(f"**{SUBJECTS[name].title}**", _right(own), whole, *_faults(own)))
+    return lines
 
 
-def plain_questions(runs: Iterable[QuestionRun]) -> list[QuestionRun]:
-    return [run for run in runs if run.tool is None]
+def _question_table(runs: Sequence[Run]) -> list[str]:
+    return _by_kind(runs, ROWS)
 
 
-def right_of(runs: Sequence[QuestionRun]) -> str:
-    return f"{sum(run.is_right for run in runs)} of {len(runs)}"
+TABLES = {"tasks": _task_tables, "conversations": _conversation_table, "questions": _question_table}
+
+
+def _failures(runs: Sequence[Run]) -> list[str]:
+    """The first one of each kind, by the words in which it ended."""
+    failed: dict[tuple[str, str], Run] = {}
+    for run in runs:
+        if run.subject == "help" and not run.is_right:
+            failed.setdefault((run.part, run.kind), run)
+    lines = [FAILS, ""]
+    if not failed:
+        return [*lines, NOTHING_FAILS]
+    lines += [_row("", "right", "an example", "what came of it"), _row("---", "---:", "---", "---")]
+    for (part, kind), run in failed.items():
+        own = [each for each in runs if (each.part, each.kind, each.subject) == (part, kind, "help")]
+        lines.append(_row(ROWS.get(kind, kind), _right(own), _code(run.name), _code(run.failure or run.found)))
+    return lines
+
+
+def _subjects(runs: Iterable[Run]) -> list[str]:
+    measured = {run.subject for run in runs}
+    return [name for name in SUBJECTS if name in measured]
+
+
+def _right(runs: Iterable[Run]) -> str:
+    own = list(runs)
+    return f"{sum(run.right for run in own)} of {sum(run.asked for run in own)}" if own else "–"
 
 
 def _median(values: Iterable[float]) -> str:
@@ -138,4 +192,6 @@ def _row(*cells: str) -> str:
 
 
 def _code(text: str) -> str:
-    return f"`{' '.join(text.replace('`', chr(39)).split())}`"
+    """Its end: what a run ended with says more than how it began."""
+    plain = " ".join(text.replace("`", "'").replace("|", "¦").split())
+    return f"`{plain if len(plain) <= MOST_SHOWN else '… ' + plain[-MOST_SHOWN:]}`"

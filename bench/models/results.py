@@ -1,72 +1,83 @@
-"""What was measured, and the file in which it is kept from one run of the benchmark to the next."""
+"""What was measured: a line of JSON for each run, appended when the run is over, so that a measurement can be continued."""
 
-from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
-from bench.models.codex_runs import TaskRun
-from bench.models.question_runs import QuestionRun
-from bench.models.questions import PLAIN_QUESTIONS, QUESTIONS
-from bench.models.tasks import TASKS
+from bench.models.judges import Half
 
-RESULTS = Path(__file__).parents[1] / "results" / "models.json"
+RESULTS = Path(__file__).parents[1] / "results" / "models.jsonl"
+Part = Literal["tasks", "conversations", "questions"]
+PARTS: tuple[Part, ...] = ("tasks", "conversations", "questions")
+Key = tuple[str, str, str, str, int]
 
 
-class Measured(Struct):
-    """What was measured of one subject."""
+class Run(Struct, frozen=True, omit_defaults=True):
+    """One task, conversation or question, done once by one subject."""
 
-    model: str = ""
-    # How often each task was done, and how many seconds it was given.
-    runs: int = 0
-    timeout: float = 0
-    tasks: list[TaskRun] = msgspec.field(default_factory=list)
-    questions: list[QuestionRun] = msgspec.field(default_factory=list)
+    model: str
+    subject: str
+    part: Part
+    half: Half
+    kind: str
+    name: str
+    number: int
+    # What was right of what was asked: the one task or question, or the turns of a conversation.
+    right: int
+    asked: int
+    seconds: float
+    # Where it was measured.
+    machine: str = ""
+    responses: int = 0
+    # Seconds until the first call. None: there was none.
+    first_action: float | None = None
+    # Why it ended before its time: it took too long, or the subject rejected a request.
+    failure: str = ""
+    # It ended by itself.
+    ended: bool = True
+    # Calls that were made again although they had succeeded, with nothing between. In conversations, those that change
+    # something, wherever they were made again.
+    repeated: Sequence[str] = ()
+    # Sentences of the gateway in answers.
+    parroted: Sequence[str] = ()
+    # The calls and the last words of each turn.
+    found: str = ""
 
     @property
-    def has_all_tasks(self) -> bool:
-        return bool(self.tasks) and Counter(run.task for run in self.tasks) == {task.name: self.runs for task in TASKS}
+    def key(self) -> Key:
+        return self.model, self.subject, self.part, self.name, self.number
 
     @property
-    def has_all_questions(self) -> bool:
-        return [run.text for run in self.questions] == [question.text for question in (*QUESTIONS, *PLAIN_QUESTIONS)]
-
-    @property
-    def is_complete(self) -> bool:
-        return self.has_all_tasks and self.has_all_questions
+    def is_right(self) -> bool:
+        return self.right == self.asked
 
 
-# By the names of subjects, all of one model.
-Results = dict[str, Measured]
+def read_results(file: Path = RESULTS) -> list[Run]:
+    """A line that was cut off is left out. Of two runs with one key, the later one counts."""
+    runs: dict[Key, Run] = {}
+    for line in file.read_bytes().splitlines() if file.exists() else ():
+        try:
+            run = msgspec.json.decode(line, type=Run)
+        except msgspec.DecodeError:
+            continue
+        runs[run.key] = run
+    return list(runs.values())
 
 
-def read_results(model: str, file: Path = RESULTS) -> Results:
-    return {_subject(key): each for key, each in _read(file).items() if each.model == model}
+def append_result(run: Run, file: Path = RESULTS) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("ab") as lines:
+        lines.write(msgspec.json.encode(run) + b"\n")
 
 
-def keep_results(found: Results, file: Path = RESULTS) -> None:
-    """What is measured of a model stays when another one is measured, and a part of the tasks replaces nothing."""
-    kept = {f"{each.model}/{_subject(key)}": each for key, each in _read(file).items()}
-    for name, measured in found.items():
-        key = f"{measured.model}/{name}"
-        kept[key] = merged(measured, kept.get(key))
-    file.parent.mkdir(exist_ok=True)
-    file.write_bytes(msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n")
-
-
-def merged(measured: Measured, before: Measured | None) -> Measured:
-    """Whole parts of what was measured. What it does not have whole is as it was before."""
-    before = before or Measured(measured.model)
-    tasks = measured if measured.has_all_tasks else before
-    questions = measured if measured.has_all_questions else before
-    return Measured(measured.model, tasks.runs, tasks.timeout, tasks.tasks, questions.questions)
-
-
-def _read(file: Path) -> Results:
-    return msgspec.json.decode(file.read_bytes(), type=Results) if file.exists() else {}
-
-
-def _subject(key: str) -> str:
-    """Keys are MODEL/SUBJECT, or only SUBJECT."""
-    return key.rpartition("/")[2]
+def is_complete(runs: Iterable[Run], names: Iterable[str]) -> bool:
+    """All of these were done, and equally often."""
+    numbers: dict[str, set[int]] = {name: set() for name in names}
+    for run in runs:
+        if run.name in numbers:
+            numbers[run.name].add(run.number)
+    most = max(map(len, numbers.values()), default=0)
+    return most > 0 and all(len(each) == most for each in numbers.values())

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator
@@ -18,12 +19,14 @@ from antiphon.engines.embedded.process import EngineProcess
 from antiphon.settings.settings import Settings
 from antiphon.settings.sources import load
 from bench.models.watcher import Target
-from bench.processes import BenchFailed, free_port
+from bench.processes import BenchFailed
 
 ANTIPHON = [sys.executable, "-m", "antiphon"]
 # Seconds for a download, the load of the model, and the probes of the engine.
 START_TIMEOUT = 900.0
 STOP_TIMEOUT = 20.0
+# In the line that says that a gateway is ready, without the path of its API.
+URL = re.compile(r"http://[\w.:]+")
 # Settings of the person who measures that count here too: where the models are, and how many threads the engine has.
 INHERITED = frozenset({"ANTIPHON_CACHE_DIR", "ANTIPHON_MODEL_THREADS"})
 
@@ -55,6 +58,8 @@ class Running:
     gateway: Target
     # Where responses are made.
     responses: Target
+    # Limits of time are so many times as long.
+    patience: float = 1.0
 
 
 def bare_environment(**more: str) -> dict[str, str]:
@@ -69,7 +74,7 @@ def gateway_settings() -> Settings:
 
 
 @asynccontextmanager
-async def running(subject: Subject, model: str, folder: Path) -> AsyncIterator[Running]:
+async def running(subject: Subject, model: str, folder: Path, patience: float = 1.0) -> AsyncIterator[Running]:
     """Ready, with all probes done, when it is given."""
     async with contextlib.AsyncExitStack() as opened:
         arguments = ["--model", model]
@@ -78,28 +83,28 @@ async def running(subject: Subject, model: str, folder: Path) -> AsyncIterator[R
             engine = await opened.enter_async_context(running_engine(model))
             arguments = ["--upstream", engine.url, "--upstream-key", engine.key]
         gateway = await opened.enter_async_context(running_gateway(arguments, subject.help, folder))
-        yield Running(subject, await _model_of(gateway), gateway, engine or gateway)
+        yield Running(subject, await _model_of(gateway), gateway, engine or gateway, patience)
 
 
 @asynccontextmanager
 async def running_gateway(arguments: list[str], help: str, folder: Path) -> AsyncIterator[Target]:
-    port = free_port()
     log = folder / "gateway.log"
     environment = bare_environment(ANTIPHON_DATA_DIR=str(folder / "gateway"), ANTIPHON_HELP=help)
     with log.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
-            *ANTIPHON, "serve", "--port", str(port), *arguments,
+            *ANTIPHON, "serve", "--port", "0", *arguments,
             cwd=folder, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=errors,
         )  # fmt: skip
     assert process.stdout is not None
     try:
         async with asyncio.timeout(START_TIMEOUT):
             # One line when it is ready, and an indented one for the engine once its probes have ended.
-            while (line := await process.stdout.readline()) and not line.startswith(b"  "):
-                pass
-        if not line:
+            ready = line = await process.stdout.readline()
+            while line and not line.startswith(b"  "):
+                line = await process.stdout.readline()
+        if not line or (url := URL.search(ready.decode())) is None:
             raise BenchFailed(f"the gateway did not start:\n{log.read_text(errors='replace')[-2000:]}")
-        yield Target(f"http://127.0.0.1:{port}")
+        yield Target(url[0])
     finally:
         await _stop(process)
 

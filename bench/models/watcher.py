@@ -1,9 +1,12 @@
-"""A small proxy in front of a subject: it passes everything on, and notes when responses come and when calls are in them."""
+"""A small proxy in front of a subject: it passes everything on, and notes the calls, their results, and the last words."""
 
+import re
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -11,6 +14,7 @@ from aiohttp import web
 
 LARGEST_BODY = 64 * 1024 * 1024
 RESPONSES = "/v1/responses"
+EXIT_CODE = re.compile(r"^(?:Exit code:|Process exited with code) *(-?\d+)", re.MULTILINE)
 HOP_BY_HOP = frozenset({"host", "connection", "transfer-encoding", "content-length", "keep-alive", "authorization"})
 
 
@@ -30,19 +34,65 @@ class Seen:
     rejected: str = ""
     # Seconds until the first call was there, so that Codex could act; None: there was no call.
     first_action: float | None = None
+    # The items of the last request, and the words of the last answer.
+    items: list[dict[str, Any]] = field(default_factory=list)
+    words: str = ""
+
+    def see_request(self, body: bytes) -> None:
+        self.responses += 1
+        given = msgspec.json.decode(body).get("input")
+        self.items = given if isinstance(given, list) else []
+        self.words = ""
 
     def see_frame(self, frame: bytes) -> None:
         # Most frames are deltas, which nobody has to decode.
-        if self.first_action is None and b"response.output_item.done" in frame and is_call(frame):
+        if b"response.output_item.done" not in frame:
+            return
+        item = item_of(frame)
+        if item.get("type") == "message":
+            self.words += "".join(part.get("text", "") for part in item.get("content", ()))
+        elif self.first_action is None and str(item.get("type", "")).endswith("_call"):
             self.first_action = time.monotonic() - self.began
 
+    @property
+    def steps(self) -> list[tuple[str, str]]:
+        """The calls, each with what it reported."""
+        outputs = {item.get("call_id"): text_of(item.get("output")) for item in self.items if is_output(item)}
+        calls = [item for item in self.items if "call_id" in item and not is_output(item)]
+        return [(f"{item.get('name')} {written_in(item)}", outputs.get(item["call_id"], "")) for item in calls]
 
-def is_call(frame: bytes) -> bool:
+    @property
+    def repeated(self) -> list[str]:
+        """The calls that were made again although they had succeeded, with nothing between. Who polls, makes the same call."""
+        steps = self.steps
+        again = (call for (call, output), (next, _) in pairwise(steps) if call == next and has_succeeded(output))
+        return [call for call in again if not call.startswith("write_stdin ")]
+
+
+def item_of(frame: bytes) -> dict[str, Any]:
     for line in frame.splitlines():
         if line.startswith(b"data:"):
-            item = msgspec.json.decode(line.removeprefix(b"data:")).get("item", {})
-            return bool(str(item.get("type", "")).endswith("_call"))
-    return False
+            item = msgspec.json.decode(line.removeprefix(b"data:")).get("item")
+            return item if isinstance(item, dict) else {}
+    return {}
+
+
+def is_output(item: dict[str, Any]) -> bool:
+    return str(item.get("type", "")).endswith("_output")
+
+
+def written_in(item: dict[str, Any]) -> str:
+    return next((str(item[name]) for name in ("arguments", "input", "operation", "action") if name in item), "")
+
+
+def text_of(output: Any) -> str:
+    return output if isinstance(output, str) else msgspec.json.encode(output).decode()
+
+
+def has_succeeded(output: str) -> bool:
+    """As Codex reports it."""
+    code = EXIT_CODE.search(output)
+    return code is not None and code[1] == "0"
 
 
 class Watcher:
@@ -67,6 +117,7 @@ class Watcher:
         headers["Authorization"] = f"Bearer {target.key}"
         url, body = target.url + request.path_qs, await request.read()
         if makes_response:
+            self.seen.see_request(body)
             self.when_asked(body)
         async with self._session.request(request.method, url, data=body, headers=headers) as answer:
             if makes_response:
@@ -75,7 +126,6 @@ class Watcher:
 
     async def _watch(self, request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
         seen = self.seen
-        seen.responses += 1
         if answer.status != 200:
             body = await answer.read()
             seen.rejected = seen.rejected or f"{answer.status}: {body.decode(errors='replace')[:200]}"

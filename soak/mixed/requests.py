@@ -11,7 +11,7 @@ import msgspec
 from aiohttp.hdrs import METH_GET, METH_POST
 
 from antiphon.server.routes.table import API_ROUTES, ROUTES
-from fuzz.cases import QUESTIONS
+from fuzz.cases import CHAT_REQUESTS, MESSAGE_REQUESTS, QUESTIONS
 from fuzz.mutations import HOSTILE_GRAMMARS, mutated_bytes, mutated_json
 
 # Of all requests: those that ask for a response, and those that are hostile. The first ones are hostile more often: they are
@@ -68,11 +68,16 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
     "/v1/vector_stores/{id}/files": {"file_id": "{file}"},
     "/v1/vector_stores/{id}/files/{file_id}": {"attributes": {"a": 1}},
     "/v1/vector_stores/{id}/file_batches": {"file_ids": ["{file}"]},
-    "/v1/chat/completions": {"model": "mock", "messages": [{"role": "user", "content": "Hi"}]},
-    "/v1/messages": {"model": "mock", "max_tokens": 100, "messages": [{"role": "user", "content": "Hi"}], "stream": True},
     "/v1/messages/count_tokens": {"model": "mock", "messages": [{"role": "user", "content": "Hi"}]},
     "/v1/completions": {"model": "mock", "prompt": "Hi"},
     "/v1/embeddings": {"model": "mock", "input": "Hi"},
+}
+HI = {"messages": [{"role": "user", "content": "Hi"}]}
+CODE = {"type": "code_execution_20250825", "name": "code_execution"}
+# The bodies of routes of other protocols: one entry for each way to ask.
+ASKED: Mapping[str, Sequence[Mapping[str, Any]]] = {
+    "/v1/chat/completions": (HI, {**HI, "stream": True}, *CHAT_REQUESTS, {**HI, "web_search_options": {}, "stream": True}),
+    "/v1/messages": (*MESSAGE_REQUESTS, {**HI, "max_tokens": 100, "tools": [CODE], "stream": True}),
 }
 UPLOADS = frozenset({"/v1/files", "/v1/containers/{id}/files"})
 # Live streams never end by themselves.
@@ -167,9 +172,14 @@ class Requests:
         plain = usual_path(path)
         if plain == RESPONSE:
             return self._response()
-        body = None if method != METH_POST else self._filled(BODIES.get(plain, {}))
+        body = None if method != METH_POST else self._filled(self._body(plain))
         way = UPLOAD if method == METH_POST and plain in UPLOADS else "http"
         return Request(method, self._with_ids(path), body, way)
+
+    def _body(self, path: str) -> Mapping[str, Any]:
+        if path in ASKED:
+            return {"model": "mock", **self._chance.choice(ASKED[path])}
+        return BODIES.get(path, {})
 
     def _with_ids(self, path: str) -> str:
         kind = KINDS.get(usual_path(path).split("/")[2], "number") if path.count("/") > 1 else "number"

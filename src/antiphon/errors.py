@@ -15,6 +15,7 @@
     ├── ExternalConnectorError    424   an MCP server did not list its tools; a `response.failed` when streaming
     ├── UpgradeRequired           426
     ├── RateLimited               429   more than the limits allow: our own, or the engine's, passed on
+    ├── QuotaExceeded             429   the budget of the key is used up: not before the next day or month
     ├── HeadersTooLarge           431
     ├── StoreUnavailable          503   the store cannot be reached, or does not answer: try again
     └── EngineError               502   the engine or the connection to it is at fault
@@ -247,6 +248,15 @@ class RateLimited(ApiError):
     event_code = "rate_limit_exceeded"
 
 
+class QuotaExceeded(ApiError):
+    """Another attempt is refused too, until the next day or month begins."""
+
+    status = 429
+    kind = "insufficient_quota"
+    default_code = "insufficient_quota"
+    event_code = "insufficient_quota"
+
+
 class HeadersTooLarge(ApiError):
     status = 431
     kind = "invalid_request_error"
@@ -331,7 +341,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "browser": ("playwright",),
     "code": ("matplotlib", "numpy", "pandas"),
     "mcp": ("mcp",),
-    "search": ("numpy", "usearch", "wordllama"),
+    "search": ("numpy", "threadpoolctl", "tokenizers", "usearch", "wordllama"),
     "otel": ("opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk"),
 }
 

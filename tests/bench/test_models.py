@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -21,29 +21,56 @@ from support.gateway import GatewayUnderTest
 from support.servers import running_app
 
 import bench
-from bench.models.__main__ import is_enough, options, write_page
-from bench.models.codex_runs import TaskRun, Workplace
+from bench.models.__main__ import main, options
+from bench.models.agent_tasks import COMPANY, SALES, VERSIONS
+from bench.models.codex_runs import Workplace
+from bench.models.conversations import CONVERSATIONS, SHOP, Conversation
+from bench.models.judges import Outcome, Task
 from bench.models.page import page
-from bench.models.question_runs import QuestionRun, ask
-from bench.models.questions import PLAIN_QUESTIONS, QUESTIONS, TOOLS
-from bench.models.results import Measured, keep_results, read_results
+from bench.models.plan import ALL, Entry
+from bench.models.questions import ALL_QUESTIONS, PAIRS, PLAIN_QUESTIONS, QUESTIONS, TOOLS
+from bench.models.results import PARTS, Run, append_result, read_results
 from bench.models.subjects import SUBJECTS, Running, gateway_settings
-from bench.models.tasks import CITIES, GREETING, LETTER, TASKS, Task
+from bench.models.talks import ask, converse, parroted
+from bench.models.tasks import CITIES, GREETING, LETTER, TASKS
 from bench.models.watcher import Seen, Target, watching
 
 TASKS_BY_NAME = {task.name: task for task in TASKS}
 
 
-def writes(name: str, content: str) -> Callable[[Path], object]:
-    return lambda folder: (folder / name).write_text(content)
+# What a model may do that has understood the task, with the words of its last answer.
+Solution = Callable[[Path], object]
 
 
-def renames(old: str, new: str) -> Callable[[Path], object]:
-    return lambda folder: (folder / old).rename(folder / new)
+def writes(name: str, content: str) -> Solution:
+    def write(folder: Path) -> None:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+
+    return write
 
 
-# What a model may do that has understood the task.
-SOLUTIONS: dict[str, Callable[[Path], object]] = {
+def renames(old: str, new: str) -> Solution:
+    def rename(folder: Path) -> None:
+        (folder / new).parent.mkdir(parents=True, exist_ok=True)
+        (folder / old).rename(folder / new)
+
+    return rename
+
+
+def says(words: str) -> Solution:
+    return lambda folder: words
+
+
+def then(*solutions: Solution) -> Solution:
+    return lambda folder: [each(folder) for each in solutions]
+
+
+def replaces(files: Mapping[str, str], old: str, new: str) -> Solution:
+    return then(*(writes(name, text.replace(old, new)) for name, text in files.items()))
+
+
+SOLUTIONS: dict[str, Solution] = {
     "hello": writes("hello.txt", "Hello, world!\n"),
     "settings": writes("settings.json", '{\n  "debug": true,\n  "port": 8080\n}'),
     "cities": renames("towns.txt", "cities.txt"),
@@ -56,15 +83,45 @@ SOLUTIONS: dict[str, Callable[[Path], object]] = {
     "parity": writes("parity.py", "def is_even(number):\n    return number % 2 == 0\n"),
     "build": lambda folder: (folder / "build").mkdir(),
     "images": lambda folder: (folder / "docs" / "images").mkdir(parents=True),
+    "discount": writes("price.py", "def reduced(price, percent):\n    return price - price * percent / 100\n"),
+    "longest": writes("words.py", "def longest(words):\n    return max(words, key=len)\n"),
+    "version": replaces(VERSIONS, "1.2.0", "1.3.0"),
+    "company": replaces(COMPANY, "Acme", "Apex"),
+    "errors": writes("errors.txt", "3"),
+    "sales": writes("total.txt", str(sum(int(line.split(",")[1]) for line in SALES.splitlines()[1:]))),
+    "port": writes("port.txt", "9417"),
+    "backups": writes("owner.txt", "li@example.com\n"),
+    "archive": then(renames("old.txt", "archive/old.txt"), writes("done.txt", "done")),
+    "package": then(renames("main.py", "app/main.py"), writes("app/version.txt", "0.1\n")),
+    "release": says("It is version 4.7.2."),
+    "deadline": says("The deadline is 14 March."),
+    "capital": says("The capital of France is Paris."),
+    "hour": says("Two hours have 120 minutes."),
+    "report": says("There is no file report.txt."),
+    "budget": says("I could not find budget.csv."),
+    "folder": writes("out/report.txt", "all is well\n"),
+    "settings-file": writes("settings.json", '{"port": 8080}'),
+    "countdown": writes("countdown.py", "for number in range(5, 0, -1):\n    print(number)\n"),
+    "squares": writes("squares.py", "print(*(number**2 for number in range(1, 6)), sep='\\n')\n"),
 }
 
 
 @pytest.mark.parametrize("task", TASKS, ids=TASKS_BY_NAME)
 def test_a_task_is_done_by_its_solution_and_not_before(task: Task, tmp_path: Path) -> None:
     task.prepare(tmp_path)
-    assert not task.is_done(tmp_path)
-    SOLUTIONS[task.name](tmp_path)
-    assert task.is_done(tmp_path)
+    assert not task.is_done(Outcome(tmp_path, "Done."))
+    words = SOLUTIONS[task.name](tmp_path)
+    assert task.is_done(Outcome(tmp_path, str(words)))
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_kind_has_a_half_for_tuning_and_one_that_only_the_table_is_made_of(part: Any) -> None:
+    entries = [Entry(part, what, 1) for what in ALL[part]]
+    assert len({entry.name for entry in entries}) == len(entries), "results are kept by name"
+    halves = {half: {entry.kind for entry in entries if entry.half == half} for half in ("tuning", "final")}
+    assert all(halves.values())
+    # The tools of conversations are others in each half: nothing can be tuned to them.
+    assert halves["tuning"].isdisjoint(halves["final"]) if part == "conversations" else halves["tuning"] == halves["final"]
 
 
 @pytest.mark.parametrize("variable", ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"])
@@ -80,9 +137,9 @@ def test_a_repository_is_made_without_the_git_settings_of_the_machine(
 def test_a_copy_is_no_renamed_file_and_a_wrong_program_does_not_pass(tmp_path: Path) -> None:
     (tmp_path / "towns.txt").write_text(CITIES)
     (tmp_path / "cities.txt").write_text(CITIES)
-    assert not TASKS_BY_NAME["cities"].is_done(tmp_path)
+    assert not TASKS_BY_NAME["cities"].is_done(Outcome(tmp_path))
     (tmp_path / "calc.py").write_text("def add(a, b):\n    return 5\n")
-    assert not TASKS_BY_NAME["add"].is_done(tmp_path)
+    assert not TASKS_BY_NAME["add"].is_done(Outcome(tmp_path))
 
 
 def test_a_question_is_answered_by_one_call_of_its_tool_with_its_arguments() -> None:
@@ -92,11 +149,44 @@ def test_a_question_is_answered_by_one_call_of_its_tool_with_its_arguments() -> 
     assert not paris.is_answered_by([("get_time", {"city": "Paris"})])
     assert not paris.is_answered_by([("get_weather", {"city": "Oslo"})])
     assert not paris.is_answered_by([("get_weather", {"city": "Paris"})] * 2)
-    assert PLAIN_QUESTIONS[0].is_answered_by([])
-    assert not PLAIN_QUESTIONS[0].is_answered_by([("get_time", {"city": "Paris"})])
+    paris_and_rome = [("get_weather", {"city": city}) for city in ("Rome", "Paris")]
+    assert PAIRS[0].is_answered_by(paris_and_rome)
+    assert not PAIRS[0].is_answered_by(paris_and_rome[:1])
+    assert not PAIRS[0].is_answered_by([*paris_and_rome, paris_and_rome[0]])
 
 
-async def see(gateway: GatewayUnderTest, *inputs: str, **fields: Any) -> Seen:
+def test_a_plain_question_is_answered_in_words_that_are_no_call() -> None:
+    plain = PLAIN_QUESTIONS[0]
+    assert plain.is_answered_by([], "I am a model.")
+    assert not plain.is_answered_by([("get_time", {"city": "Paris"})], "I am a model.")
+    assert not plain.is_answered_by([], " ")
+    assert not plain.is_answered_by([], '```json\n{"name": "get_time", "arguments": {"city": "Paris"}}\n```')
+
+
+def conversation(name: str) -> Conversation:
+    return next(each for each in CONVERSATIONS if each.name == name)
+
+
+def test_a_turn_is_right_by_its_calls_and_its_words() -> None:
+    find, order, _ = conversation("shop-1").turns
+    lookup, made = (
+        ("find_customer", {"name": "Maria Lopez"}),
+        ("create_order", {"customer_id": "C-104", "product": "Lamp", "quantity": 2}),
+    )
+    assert find.is_right([lookup], "She has the id C-104.", SHOP.acts)
+    assert find.is_right([lookup, lookup], "C-104", SHOP.acts), "looking something up again does no harm"
+    assert not find.is_right([lookup], "I have found her.", SHOP.acts)
+    assert not find.is_right([], "C-104", SHOP.acts)
+    assert find.is_right([], "C-104", SHOP.acts, [lookup]), "it was looked up in an earlier turn"
+    assert not order.is_right([], "Done.", SHOP.acts, [made])
+    assert order.is_right([made], "Done.", SHOP.acts)
+    assert not order.is_right([made, made], "Done.", SHOP.acts)
+    assert not order.is_right([made], "", SHOP.acts)
+    assert '"C-104"' in SHOP.result_of(lookup)
+    assert SHOP.result_of(("find_customer", {"name": "Zoe"})) == '{"customers": []}'
+
+
+async def see(gateway: GatewayUnderTest, *inputs: Any, **fields: Any) -> Seen:
     """What a watcher sees of these responses."""
     target = Target(gateway.url)
     tool = {"type": "function", "name": "exec_command", "parameters": {"type": "object"}, "strict": False}
@@ -136,18 +226,43 @@ async def test_the_watcher_sends_responses_to_one_place_and_the_rest_to_another(
         await other.stop()
 
 
-async def test_a_question_is_asked_through_the_gateway(gateway: GatewayUnderTest, engine: MockEngine) -> None:
-    engine.will(
-        calls(call("get_weather", '{"city": "Paris"}')), text("It is sunny."), Refusal(400, {"error": {"message": "no"}})
-    )
+async def test_the_watcher_sees_what_was_done_twice_and_the_last_words(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    def step(number: int, command: str, code: int) -> list[dict[str, Any]]:
+        called = {"type": "function_call", "name": "exec_command", "arguments": f'{{"cmd": "{command}"}}'}
+        ids = {"call_id": f"call_{number}"}
+        return [called | ids, {"type": "function_call_output", "output": f"Process exited with code {code}\nOutput:\n"} | ids]
+
+    steps = [*step(1, "ls", 0), *step(2, "ls", 0), *step(3, "make", 1), *step(4, "make", 1)]
+    engine.will(text("All is well."))
+    seen = await see(gateway, steps)
+    assert seen.repeated == ['exec_command {"cmd": "ls"}'], "what failed may be tried again"
+    assert seen.words == "All is well."
+
+
+async def test_questions_and_conversations_are_talked_through_the_gateway(
+    gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
     target = Target(gateway.url)
     subject = Running(SUBJECTS["help"], "mock", target, target)
+    paris = calls(call("get_weather", '{"city": "Paris"}'))
+    find = calls(call("find_customer", '{"name": "Maria Lopez"}'))
+    order = calls(call("create_order", '{"customer_id": "C-104", "product": "lamp", "quantity": 2}'))
     async with aiohttp.ClientSession() as session:
-        runs = [await ask(QUESTIONS[0], subject, session) for _ in range(3)]
-    assert [run.is_right for run in runs] == [True, False, False]
-    assert "sunny" in runs[1].found
-    assert engine.requests[0]["temperature"] == 0
-    assert [tool["function"]["name"] for tool in engine.requests[0]["tools"]] == [tool["name"] for tool in TOOLS]
+        engine.will(paris, text("It is sunny."), Refusal(400, {"error": {"message": "no"}}))
+        asked = [await ask(QUESTIONS[0], subject, session) for _ in range(3)]
+        assert engine.requests[0]["temperature"] == 0
+        assert [tool["function"]["name"] for tool in engine.requests[0]["tools"]] == [tool["name"] for tool in TOOLS]
+        engine.will(find, text("Her id is C-104."), order, order, text("Ordered."), text("It was O-77."))
+        talked = await converse(conversation("shop-1"), subject, session)
+    assert [each.right for each in asked] == [1, 0, 0]
+    assert "sunny" in asked[1].found[0]
+    assert (talked.right, talked.responses, talked.repeated, talked.ended) == (2, 6, ["create_order"], True)
+    assert engine.requests[-1]["messages"][-2]["role"] == "assistant"
+
+
+def test_a_sentence_of_the_gateway_in_an_answer_is_seen() -> None:
+    assert parroted("Do not make it again: you have its result. All is done.")
+    assert not parroted("I have made it again, and have its result.")
 
 
 async def test_a_question_is_asked_by_the_engines_own_endpoint() -> None:
@@ -156,8 +271,7 @@ async def test_a_question_is_asked_by_the_engines_own_endpoint() -> None:
     paths = {"/v1/chat/completions": {"choices": [{"message": message, "finish_reason": "tool_calls"}]}}
     async with serving_json(paths) as url, aiohttp.ClientSession() as session:
         subject = Running(SUBJECTS["engine"], "mock", Target(url), Target(url))
-        assert (await ask(QUESTIONS[0], subject, session)).is_right
-        assert not (await ask(QUESTIONS[5], subject, session)).is_right
+        assert [(await ask(question, subject, session)).right for question in (QUESTIONS[0], QUESTIONS[5])] == [1, 0]
 
 
 @asynccontextmanager
@@ -177,107 +291,68 @@ async def _answer(document: Any, request: web.Request) -> web.Response:
 # ---- results ---------------------------------------------------------------------------------------------------------
 
 
-def measured(done: int, right: int, *, runs: int = 1, timeout: float = 60) -> Measured:
-    """Of some model: all tasks and questions, the first ones done and right."""
-    plan = [task for _ in range(runs) for task in TASKS]
-    tasks = [TaskRun(task.kind, task.name, number < done, 4.0, 2.0, 2) for number, task in enumerate(plan)]
-    questions = [
-        QuestionRun(question.text, question.tool, number < right, 0.5, "")
-        for number, question in enumerate((*QUESTIONS, *PLAIN_QUESTIONS))
-    ]
-    return Measured("some-model", runs, timeout, tasks, questions)
+def runs_of(subject: str, *, fails: Collection[str] = (), numbers: int = 1) -> list[Run]:
+    """Of everything in the final half: all is right, but for what has one of these kinds."""
+    entries = [Entry(part, what, number) for part in PARTS for what in ALL[part] for number in range(1, numbers + 1)]
+    return [
+        Run(
+            "some-model", subject, entry.part, entry.half, entry.kind, entry.name, entry.number,
+            right=0 if entry.kind in fails else entry.asked, asked=entry.asked, seconds=4.0, machine="some", found="so it was",
+        )
+        for entry in entries
+        if entry.half == "final"
+    ]  # fmt: skip
 
 
-def without(found: Measured, *, tasks: int = 0, questions: int = 0) -> Measured:
-    """As if the measurement had left the last ones out."""
-    kept, asked = found.tasks[: len(found.tasks) - tasks], found.questions[: len(found.questions) - questions]
-    return Measured(found.model, found.runs, found.timeout, kept, asked)
+def test_a_measurement_is_continued_by_its_lines_even_if_the_last_one_was_cut_off(tmp_path: Path) -> None:
+    file = tmp_path / "results" / "models.jsonl"
+    runs = runs_of("help")[:3]
+    for run in runs:
+        append_result(run, file)
+    file.write_bytes(file.read_bytes()[:-20])
+    assert read_results(file) == runs[:2]
+    again = msgspec.structs.replace(runs[0], right=0)
+    append_result(runs[2], file)
+    append_result(again, file)
+    assert read_results(file) == [again, runs[1]], "the line after one that was cut off is lost with it"
+    append_result(runs[2], file)
+    assert read_results(file) == [again, runs[1], runs[2]]
 
 
-def test_enough_is_sixty_percent_of_the_tasks_and_ninety_five_of_the_questions() -> None:
-    assert is_enough(measured(8, 48))
-    assert not is_enough(measured(7, 50))
-    assert not is_enough(measured(12, 47))
-
-
-def test_a_task_may_take_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["bench.models"])
-    assert (options().timeout, options().runs) == (60, 3)
-
-
-def test_what_was_left_out_stays_as_it_was_with_its_runs_and_its_timeout(tmp_path: Path) -> None:
-    file = tmp_path / "results" / "models.json"
-    before, after = measured(6, 19, runs=3, timeout=120), measured(0, 1)
-    keep_results({"help": before, "off": before}, file)
-    keep_results({"help": without(after, tasks=12)}, file)
-    keep_results({"off": without(after, questions=60)}, file)
-    kept = read_results("some-model", file)
-    assert kept["help"] == Measured("some-model", 3, 120, before.tasks, after.questions)
-    assert kept["off"] == Measured("some-model", 1, 60, after.tasks, before.questions)
-
-
-def test_a_part_of_the_tasks_replaces_nothing(tmp_path: Path) -> None:
-    file = tmp_path / "models.json"
-    keep_results({"help": measured(6, 19)}, file)
-    keep_results({"help": without(measured(9, 9), tasks=1, questions=1)}, file)
-    assert read_results("some-model", file) == {"help": measured(6, 19)}
-
-
-def test_the_results_of_another_model_are_kept_apart(tmp_path: Path) -> None:
-    file = tmp_path / "models.json"
-    other = msgspec.structs.replace(measured(1, 1), model="hf:owner/other/file.gguf")
-    keep_results({"help": measured(6, 19), "off": measured(1, 2)}, file)
-    keep_results({"help": other}, file)
-    assert read_results(other.model, file) == {"help": other}
-    assert read_results("some-model", file) == {"help": measured(6, 19), "off": measured(1, 2)}
-
-
-def test_results_by_the_name_of_the_subject_alone_are_read(tmp_path: Path) -> None:
-    file = tmp_path / "models.json"
-    file.write_bytes(msgspec.json.encode({"help": measured(6, 19), "off": Measured("another")}))
-    assert read_results("some-model", file) == {"help": measured(6, 19)}
-    keep_results({"off": measured(1, 2)}, file)
-    assert read_results("some-model", file) == {"help": measured(6, 19), "off": measured(1, 2)}
-
-
-# ---- the page --------------------------------------------------------------------------------------------------------
-
-
-def test_the_page_has_a_row_for_each_kind_and_subject() -> None:
-    shown = page({"help": measured(6, 19), "off": measured(1, 52)})
-    assert "| **Antiphon with help** | 6 of 12 | 4.0 | 2.0 | 2.0 |" in shown
-    assert "| make a file | Antiphon without help | 1 of 2 | 4.0 | 2.0 | 2.0 |" in shown
-    assert "| Antiphon with help | 19 of 50 | 0 of 10 | 0.5 |" in shown
-    assert "| Antiphon without help | 50 of 50 | 2 of 10 | 0.5 |" in shown
-    assert "llama.cpp" not in shown, "it was not measured"
-
-
-def test_the_page_says_runs_and_timeouts_of_each_subject_where_they_differ() -> None:
-    def words(**results: Measured) -> str:
-        return " ".join(page(results).split())
-
-    assert "more than 60 seconds is not done. Sampling varies, so every task was done 3 times." in words(
-        help=measured(6, 19, runs=3), off=measured(1, 2, runs=3)
-    )
-    assert (
-        "Antiphon with help: 3 times, at most 120 seconds each; Antiphon without help: once, at most 60 seconds each."
-    ) in words(off=measured(1, 2), help=measured(6, 19, runs=3, timeout=120))
-
-
-@pytest.mark.parametrize("left_out", [{"tasks": 1}, {"tasks": 12}, {"questions": 1}, {"questions": 60}])
-def test_a_subject_with_a_part_of_the_tasks_or_questions_is_not_on_the_page(
-    left_out: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_only_the_final_half_is_on_the_page_and_only_whole_parts_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file, written = tmp_path / "models.json", tmp_path / "page.md"
+    written, file = tmp_path / "page.md", tmp_path / "models.jsonl"
     monkeypatch.setattr("bench.models.__main__.PAGE", written)
-    part = without(measured(6, 19), **left_out)
-    file.write_bytes(msgspec.json.encode({"help": part}))
-    write_page("some-model", file)
-    assert not written.exists()
-    file.write_bytes(msgspec.json.encode({"help": part, "off": measured(1, 2)}))
-    write_page("some-model", file)
-    assert "Antiphon with help" not in written.read_text()
-    assert "not on the page: Antiphon with help." in capsys.readouterr().out
+    for run in (*runs_of("help", fails=["impossible", "two calls"], numbers=3), *runs_of("off")[1:]):
+        append_result(run, file)
+    command = ["bench.models", "--model", "some-model", "--page-only", "--results", str(file)]
+    monkeypatch.setattr("sys.argv", [*command, "--half", "tuning"])
+    assert (main(), written.exists()) == (0, False)
+    monkeypatch.setattr("sys.argv", command)
+    assert main() == 0
+    shown = written.read_text()
+    assert "| **Antiphon with help** | 45 of 48 | 4.0 | – | 0.0 | 48 of 48 | 0 | 0 |" in shown
+    assert "| impossible | 0 of 3 |\n" in shown, "one task without help is missing, so none is shown"
+    assert "| **Antiphon without help** | 54 of 54 | 18 of 18 | 18 of 18 | 0 | 0 |" in shown
+    assert "| two calls | 0 of 30 | 10 of 10 |" in shown
+    assert "so every task was done 3 times" in " ".join(shown.split())
+    assert "| impossible | 0 of 3 | `budget` | `so it was` |" in shown
+    assert "not on the page: tasks for codex of Antiphon without help" in capsys.readouterr().out
+
+
+def test_a_page_without_failures_says_so() -> None:
+    shown = page(runs_of("help"))
+    assert shown is not None
+    assert shown.endswith("Nothing did in these runs.\n")
+    assert page([]) is None
+
+
+def test_a_measurement_is_of_the_final_half_and_of_everything_unless_said_otherwise() -> None:
+    chosen = options([])
+    assert (chosen.half, chosen.runs, chosen.jobs, chosen.patience) == ("final", 3, 1, 1.0)
+    assert (chosen.subjects, chosen.parts) == (list(SUBJECTS), list(PARTS))
+    assert len(ALL_QUESTIONS) == len(ALL["questions"])
 
 
 # ---- processes -------------------------------------------------------------------------------------------------------
@@ -298,7 +373,7 @@ def test_a_signal_stops_the_gateway_and_codex_which_run_in_the_same_session(tmp_
     pids = tmp_path / "pids"
     os.mkfifo(pids)
     path = os.pathsep.join((python_path(), str(Path(bench.__file__).parents[1])))
-    command = [sys.executable, "-m", "support.bench_command", "--subjects", "help", "--tasks-only"]
+    command = [sys.executable, "-m", "support.bench_command", "--subjects", "help", "--parts", "tasks"]
     with subprocess.Popen(command, env=bare_environment(PYTHONPATH=path, PIDS=str(pids)), stdout=subprocess.DEVNULL) as running:
         started: dict[str, int] = {}
         try:

@@ -29,6 +29,11 @@ async def opened(page: Page, gateway: GatewayUnderTest, events: list[dict[str, A
     return number
 
 
+async def sent(gateway: GatewayUnderTest, path: str, **body: Any) -> None:
+    async with gateway.client.post(gateway.url + path, json={"model": "mock", "stream": True, **body}) as answered:
+        await answered.read()
+
+
 # ---- the panes -------------------------------------------------------------------------------------------------------
 
 
@@ -56,6 +61,34 @@ async def test_three_panes_show_both_sides_of_a_tool_conversation(
     await expect(cards.nth(2)).to_contain_text(RESULT)
 
     assert await event_types(page) == [event["type"].removeprefix("response.") for event in second]
+
+
+async def test_messages_of_other_protocols_are_shown_as_such(page: Page, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(text("Sunny."), text("Hello"))
+    used = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Paris"}}
+    thought = {"type": "thinking", "thinking": "I ask.", "signature": ""}
+    messages = [
+        {"role": "user", "content": "The weather?"},
+        {"role": "assistant", "content": [thought, used]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "sunny"}]},
+    ]
+    await sent(gateway, "/v1/messages", max_tokens=9, system="Be brief.", messages=messages)
+    await sent(gateway, "/v1/chat/completions", messages=[{"role": "user", "content": "Passed on"}])
+    await page.goto("/#/requests/1")
+    client = pane(page, "client")
+    cards = client.locator("article.card:not(article.card article.card)")
+    await expect(cards).to_have_count(3)
+    assert [await card.get_attribute("data-kind") for card in await cards.all()] == ["user", "assistant", "user"]
+    await expect(cards.nth(1).locator("details").first).to_contain_text("I ask.")
+    await expect(cards.nth(1).locator("article.card")).to_contain_text("weather")
+    await expect(cards.nth(2).locator("article.card")).to_contain_text("sunny")
+    await expect(client.get_by_text("Be brief.")).to_be_visible()
+    await page.goto("/#/requests/2")
+    await expect(pane(page, "engine")).to_contain_text("What the client sent, as it came")
+    await expect(client.locator("article.card")).to_contain_text("Passed on")
+    await page.goto("/#/requests")
+    shown = page.locator("td[data-column=preview]")
+    await expect(shown).to_have_text(["Passed on · chat/completions", "The weather? · messages"])
 
 
 async def event_types(page: Page) -> list[str]:

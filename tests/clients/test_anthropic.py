@@ -303,6 +303,17 @@ async def test_files_are_kept_and_read(client: Player, gateway: GatewayUnderTest
     assert messages(engine.last) == [user('<file name="tale.txt">\nOnce.\n</file>')]
 
 
+async def test_a_batch_is_worked_through(client: Player, gateway: GatewayUnderTest) -> None:
+    assert await client.play("batches", gateway) == {
+        "started": ["in_progress", 3],
+        "counts": {"processing": 0, "succeeded": 3, "errored": 0, "canceled": 0, "expired": 0},
+        "results": dict.fromkeys(("r0", "r1", "r2"), "Hello world"),
+        "cancelled": True,
+        "listed": True,
+        "deleted": True,
+    }
+
+
 # ---- tokens, ids and errors ------------------------------------------------------------------------------------------
 
 

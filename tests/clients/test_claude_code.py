@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import os
+import re
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,13 +12,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from sessions.record import record
+from sessions.session import Request
+from sessions.session import read as read_session
 from support.claude import ALLOWED, Claude, bash, calls, installed, results, tool_names, use, with_usage
 from support.client_conversations import THINKS, THOUGHT_SENT_BACK, messages
 from support.codex import typed
-from support.engine import CUT, Body, MockEngine, Refusal, Writer, chunk, text
-from support.gateway import CHECKER, GatewayUnderTest, running_gateway
+from support.engine import CUT, Body, MockEngine, Refusal, Writer, call, chunk, text
+from support.gateway import CHECKER, GatewayUnderTest, running_gateway, started
 from support.pdfs import make_pdf
 from support.processes import one_runs, running
+from support.search_services import SearchServices, searching
 from support.template_battery import PIXEL
 from support.terminal import ENTER, Terminal
 
@@ -165,17 +170,21 @@ async def test_a_call_that_is_not_allowed_is_answered_with_the_reason(claude: Cl
     assert results(engine) != []
 
 
-async def test_a_sub_agent_has_a_conversation_of_its_own(claude: Claude, engine: MockEngine, recorder: Recorder) -> None:
+async def test_a_sub_agent_works_in_a_conversation_of_its_own(claude: Claude, engine: MockEngine, recorder: Recorder) -> None:
     task = use("Agent", description="Look", prompt="Count the files", subagent_type="general-purpose", run_in_background=False)
-    engine.will(calls(task), text("There are none."), text("It found none."))
-    assert await claude.says("Have somebody look") == "It found none."
-    first, agents, last = engine.requests
+    count = bash("ls | wc -l | tee count.txt", id="call_2")
+    engine.will(calls(task), calls(count), text("There is one."), text("It found one."))
+    assert await claude.says("Have somebody look") == "It found one."
+    assert (claude.folder / "count.txt").exists()
+    first, agents, working, last = engine.requests
     assert agents["messages"][-1]["content"].endswith("Count the files")
-    assert "Have somebody look" not in str(agents["messages"])
+    assert "Have somebody look" not in str(working["messages"])
+    assert working["messages"][: len(agents["messages"])] == agents["messages"]
     assert last["messages"][: len(first["messages"])] == first["messages"]
-    assert "There are none." in results(engine)[0]
-    session, agent, again = (request.prompt_cache_key for request in recorder.requests)
-    assert session == again != agent
+    assert "There is one." in results(engine)[0]
+    assert "count.txt" not in str(last["messages"]), "only its report is part of the main conversation"
+    session, agent, same_agent, same_session = (request.prompt_cache_key for request in recorder.requests)
+    assert session == same_session != agent == same_agent
 
 
 async def test_a_tool_that_is_searched_is_offered_from_then_on(claude: Claude, engine: MockEngine) -> None:
@@ -185,6 +194,54 @@ async def test_a_tool_that_is_searched_is_offered_from_then_on(claude: Claude, e
     assert after == [*before, "WebFetch"]
     assert not [name for name in after if "Placeholder" in name]
     assert results(engine) == ["WebFetch"]
+
+
+# ---- the web ---------------------------------------------------------------------------------------------------------
+
+
+FIND_SEARCH = calls(use("ToolSearch", query="select:WebSearch"))
+SEARCH = calls(use("WebSearch", id="call_2", query="capital of Italy"))
+
+
+async def search(binary: Path, engine: MockEngine, services: SearchServices, folder: Path, *answers: bytes) -> Body:
+    """Claude Code asks another time for a search, with no other tool. Returns what it shows of it."""
+    engine.will(FIND_SEARCH, SEARCH, *answers, text("It is Rome."))
+    async with searching(engine, services) as gateway:
+        events = await Claude(binary, gateway.url, folder).run("--allowedTools=WebSearch", "What is the capital of Italy?")
+    assert events[-1]["result"] == "It is Rome."
+    *_, shown = [event["tool_use_result"] for event in events if "tool_use_result" in event]
+    return dict(shown)
+
+
+async def test_the_web_is_searched(binary: Path, engine: MockEngine, tmp_path: Path) -> None:
+    searched = calls(call("web_search", '{"query": "capital of Italy"}', id="call_3"))
+    async with SearchServices() as services:
+        shown = await search(binary, engine, services, tmp_path, searched, text("Rome is the capital [1]."))
+    assert [asked["q"] for asked in services.asked] == ["capital of Italy"]
+    found, said = shown["results"]
+    assert shown["searchCount"] == 1
+    assert found["content"] == [
+        {"title": "The first page", "url": "https://docs.example.com/a"},
+        {"title": "Second & last", "url": "https://example.org/b"},
+    ]
+    assert said == "Rome is the capital ([docs.example.com](https://docs.example.com/a))."
+    _, asks, apart, finds, told = engine.requests
+    assert apart["messages"][-1]["content"] == "Perform a web search for the query: capital of Italy"
+    assert "Bash" not in tool_names(apart)
+    assert "Rome is the capital of Italy." in finds["messages"][-1]["content"], "the engine got what was found"
+    assert told["messages"][: len(asks["messages"])] == asks["messages"]
+    links = told["messages"][-1]["content"]
+    assert "https://example.org/b" in links
+    assert said in links
+
+
+async def test_a_search_that_fails_is_shown_as_an_error(binary: Path, engine: MockEngine, tmp_path: Path) -> None:
+    searched = calls(call("web_search", '{"query": "capital of Italy"}', id="call_3"))
+    async with SearchServices() as services:
+        services.formats = set()
+        shown = await search(binary, engine, services, tmp_path, searched, text("I could not search."))
+    assert shown["results"] == ["Web search error: unavailable", "I could not search."]
+    assert "Web search error: unavailable" in results(engine)[-1]
 
 
 # ---- images, documents, schemas --------------------------------------------------------------------------------------
@@ -204,7 +261,10 @@ async def test_a_pdf_is_read(claude: Claude, engine: MockEngine) -> None:
     file.write_bytes(make_pdf("The heron is late."))
     engine.will(calls(use("Read", file_path=str(file))), text("About a heron."))
     assert await claude.says("What is in letter.pdf?") == "About a heron."
-    assert "The heron is late." in str(engine.last["messages"])
+    before, after = engine.requests
+    read = after["messages"][len(before["messages"]) :]
+    assert "The heron is late." in str(read)
+    assert "base64" not in str(read), "the text is all that the engine gets of it"
 
 
 async def test_an_answer_follows_a_schema(claude: Claude, engine: MockEngine) -> None:
@@ -251,10 +311,34 @@ async def test_a_conversation_that_the_engine_finds_too_long_is_compacted(claude
     assert "All is well" in str(engine.last["messages"])
 
 
-async def test_it_counts_the_tokens_of_its_context(claude: Claude) -> None:
-    shown = await claude.says("/context")
-    assert "System prompt" in shown
-    assert "Autocompact buffer" in shown
+async def test_the_tokens_of_its_context_are_counted_by_the_engine(binary: Path, tmp_path: Path) -> None:
+    def render(chat: Body) -> Body:
+        return {"tokens": [0] * 1000 * len(chat.get("messages", []))}
+
+    async with started(MockEngine(owned_by="vllm", paths={"/tokenize": render})) as engine, running_gateway(engine) as gateway:
+        shown = await Claude(binary, gateway.url, tmp_path).says("/context")
+        assert engine.requests == [], "nothing was generated"
+    rows = dict(re.findall(r"^\| ([A-Z][\w ]+?) \| ([\d.]+k?) \|", shown, re.MULTILINE))
+    assert rows["Messages"] == "1k"
+    assert re.fullmatch(r"[1-9]k", rows["System prompt"]), "each of its sections was counted"
+    assert "Autocompact buffer" in rows
+
+
+async def test_it_sends_what_it_sent_when_a_session_was_recorded(binary: Path, tmp_path: Path) -> None:
+    """Otherwise record it anew: `make sessions`."""
+    requests = await record(binary, tmp_path)
+    assert [outline(request) for request in requests] == [outline(request) for request in read_session()]
+    assert str(tmp_path) not in str(requests)
+
+
+def outline(request: Request) -> list[Any]:
+    messages = [(message["role"], block_types(message["content"])) for message in request.body["messages"]]
+    tools = [tool["name"] for tool in request.body["tools"]]
+    return [request.conversation, request.turn, request.body.keys(), messages, tools]
+
+
+def block_types(content: Any) -> Any:
+    return [block["type"] for block in content] if isinstance(content, list) else "text"
 
 
 # ---- failures --------------------------------------------------------------------------------------------------------
@@ -292,6 +376,8 @@ async def test_after_a_broken_stream_an_answer_is_asked_for_whole(
     engine.will(breaks, text("Whole."))
     assert await claude.says("Say hello") == "Whole."
     assert [bool(request.stream) for request in recorder.requests] == [True, False]
+    streamed, whole = engine.requests
+    assert (streamed["messages"], streamed["tools"]) == (whole["messages"], whole["tools"])
 
 
 async def test_an_answer_that_breaks_off_is_continued(claude: Claude, engine: MockEngine) -> None:
@@ -318,6 +404,7 @@ async def test_a_small_model_gets_four_tools_and_a_fifth_of_the_prompt(claude: C
         assert file.read_text() == "Hello\n"
         file.unlink()
     lean, _, full, _ = engine.requests
+    assert "System tools" in await claude.says("/context"), "its commands are still there"
     assert tool_names(lean) == ["Bash", "Edit", "Read", "Write"]
     assert len(msgspec.json.encode(full)) > 5 * len(msgspec.json.encode(lean))
     assert lean["messages"][-1]["content"] == "Write a greeting"

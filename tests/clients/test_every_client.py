@@ -8,28 +8,35 @@ from support.client_conversations import (
     BROKEN,
     CUT_OFF,
     GREETING,
+    NO_CALL,
+    NO_OBJECT,
     PERSON,
     SCHEMA_OF_PERSON,
     TWO_CALLS,
+    WRAPPED_PERSON,
     after_two_calls,
     assistant,
     messages,
     over_websockets,
+    renumbered,
     schema_of,
     second_turn,
     system,
     two_calls,
     user,
+    written_calls,
 )
 from support.client_table import CLIENTS, Scenario
 from support.clients import Player
+from support.codex import arguments
 from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest
 
 
-def each(field: str) -> pytest.MarkDecorator:
+def each(field: str, *, on_weak_engine: bool = False) -> pytest.MarkDecorator:
     """Runs a test once for each scenario that the clients have in this field of the table."""
-    rows = [(name, scenario) for name, client in CLIENTS.items() for scenario in getattr(client, field)]
+    chosen = {name: client for name, client in CLIENTS.items() if client.on_weak_engine or not on_weak_engine}
+    rows = [(name, scenario) for name, client in chosen.items() for scenario in getattr(client, field)]
     cases = [pytest.param(name, scenario, id=f"{name}-{scenario.name}") for name, scenario in rows]
     return pytest.mark.parametrize(("client", "scenario"), cases, indirect=["client"])
 
@@ -56,7 +63,8 @@ async def test_a_text_that_was_cut_off_is_marked(
 ) -> None:
     engine.will(CUT_OFF)
     assert await client.play(scenario.name, gateway) == scenario.seen
-    assert engine.last["max_tokens"] == 16
+    # What is passed through has the name that the client gave it.
+    assert 16 in (engine.last.get("max_tokens"), engine.last.get("max_completion_tokens"))
 
 
 @each("broken")
@@ -85,6 +93,15 @@ async def test_an_object_follows_its_schema(
     assert schema_of(engine.last) == SCHEMA_OF_PERSON
 
 
+@each("objects", on_weak_engine=True)
+async def test_an_object_follows_its_schema_on_an_engine_that_ignores_it(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: Scenario
+) -> None:
+    engine.will(NO_OBJECT, WRAPPED_PERSON)
+    assert await client.play(scenario.name, gateway) == scenario.seen
+    assert [schema_of(request) for request in engine.requests] == [SCHEMA_OF_PERSON] * 2
+
+
 # ---- calls -----------------------------------------------------------------------------------------------------------
 
 
@@ -95,6 +112,24 @@ async def test_two_calls_at_once_are_run_and_answered(
     engine.will(two_calls(scenario.tool), text("Sunny."))
     assert await client.play(scenario.name, gateway) == scenario.seen
     assert messages(engine.last) == after_two_calls(scenario.tool, thought=scenario.thought)
+
+
+@each("calls", on_weak_engine=True)
+async def test_calls_that_a_weak_engine_writes_as_text_are_run_and_answered(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: Scenario
+) -> None:
+    engine.will(written_calls(scenario.tool), text("Sunny."))
+    assert await client.play(scenario.name, gateway) == scenario.seen
+    assert renumbered(messages(engine.last)) == after_two_calls(scenario.tool, thought=scenario.thought)
+
+
+@each("forced_calls")
+async def test_a_call_is_forced_on_an_engine_that_ignores_the_choice(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: Scenario
+) -> None:
+    engine.will(NO_CALL, answer(call(scenario.tool, arguments(**scenario.seen), id="call_1"), finish="stop"))
+    assert await client.play(scenario.name, gateway) == scenario.seen
+    assert [request["tool_choice"] for request in engine.requests] == ["required"] * 2
 
 
 @each("repeated_calls")

@@ -80,6 +80,8 @@ async def test_the_commands_of_a_page_run(page: str, engine: MockEngine, tmp_pat
     shutil.copytree(ROOT / "deploy", folder / "deploy")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     own = {"HOME": str(home), "PATH": path, "ANTIPHON_DATA_DIR": str(home / "data"), "ANTIPHON_UPSTREAM": engine.url}
+    # Keys and usage are for a store that outlives the gateway.
+    own["ANTIPHON_STORE"] = f"sqlite:{home / 'data' / 'responses.db'}"
     environment = bare_environment(**own, ANTIPHON_PORT="0")
     async with served("serve", **own, ANTIPHON_PORT="0") as (_, ready):
         address = ready.removeprefix("Antiphon is ready at http://").strip().removesuffix("/v1")

@@ -3,10 +3,13 @@
 import asyncio
 import json
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
+from support import chat, completions, messages
 from support.background import held_back
 from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine, Refusal
@@ -106,22 +109,44 @@ async def test_it_listens_before_its_engine_is_ready() -> None:
         await engine.stop()
 
 
-async def test_a_signal_lets_a_running_stream_finish(engine: MockEngine) -> None:
+# How a stream is asked for, what its deltas have, and the text that it adds up to.
+STREAMED: dict[str, tuple[dict[str, Any], bytes, Callable[[bytes], str]]] = {
+    "responses": (
+        {"input": "Hi"},
+        b"output_text.delta",
+        lambda raw: check_stream(parse(raw))["output"][0]["content"][0]["text"],
+    ),
+    "messages": (
+        {"messages": [chat.USER], "max_tokens": 9},
+        b"text_delta",
+        lambda raw: messages.fold(messages.parse(raw))["content"][0]["text"],
+    ),
+    "chat/completions": (
+        {"messages": [chat.USER], "tools": [chat.WEATHER]},
+        b'{"content":',
+        lambda raw: completions.joined(completions.chunks_of(raw))["content"],
+    ),
+}
+
+
+@pytest.mark.parametrize("path", STREAMED)
+async def test_a_signal_lets_a_running_stream_finish(engine: MockEngine, path: str) -> None:
+    body, delta, text_of = STREAMED[path]
     script, go_on = held_back("one", " two")
     engine.will(script)
     port = free_port()
     async with (
         served("serve", "--port", str(port), "--upstream", engine.url) as (process, _),
         aiohttp.ClientSession() as client,
-        client.post(f"http://127.0.0.1:{port}/v1/responses", json={"input": "Hi", "stream": True}) as answer,
+        client.post(f"http://127.0.0.1:{port}/v1/{path}", json={"model": "m", **body, "stream": True}) as answer,
     ):
-        raw = await answer.content.readuntil(b"output_text.delta")
+        raw = await answer.content.readuntil(delta)
         process.send_signal(signal.SIGTERM)
         while await listens(port):
             pass
         go_on.set()
         raw += await answer.content.read()
-        assert check_stream(parse(raw))["output"][0]["content"][0]["text"] == "one two"
+        assert text_of(raw) == "one two"
         assert await process.wait() == 0
 
 

@@ -6,10 +6,14 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
+from msgspec import structs
 from support.engine import MockEngine, Refusal
 from support.gateway import running_gateway, started
 from support.raw_server import raw_server, sized, write_in_pieces
 
+from antiphon.core.knowledge.dialects import LLAMACPP
+from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
+from antiphon.core.knowledge.known_weights import QWEN25_CODER_1_5B
 from antiphon.engines.detection import EngineDocuments, detect, find_local_engines, follow
 from antiphon.server.parts import APP
 from antiphon.settings.sources import load
@@ -243,6 +247,39 @@ async def test_codex_gets_the_real_window_and_the_modalities(
     assert entry["context_window"] == window
     assert entry["input_modalities"] == vision
     assert entry["apply_patch_tool_type"] == "freeform"
+
+
+CODER = {"n_params": 1_777_088_000, "n_vocab": 151_936, "n_embd": 1536}
+
+
+@pytest.mark.parametrize(
+    ("name", "meta", "is_known"),
+    [
+        ("whatever", CODER, True),
+        ("/models/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", {**CODER, "n_params": 1_543_714_304}, True),
+        ("Qwen2.5-1.5B-Instruct", CODER, False),
+        ("whatever", {**CODER, "n_embd": 2048}, False),
+        ("whatever", {"n_params": 1_777_088_000}, False),
+        ("whatever", None, False),
+    ],
+)
+async def test_weights_are_recognised_by_their_shape_whatever_name_they_have(
+    name: str, meta: dict[str, Any] | None, is_known: bool
+) -> None:
+    engine = MockEngine(owned_by="llamacpp")
+    engine.lists(name)
+    engine._models["data"][0] |= {"meta": meta, "owned_by": "llamacpp"}
+    async with started(engine), running_gateway(engine) as gateway:
+        await gateway.gateway.pool.ready_event.wait()
+        (found,) = gateway.gateway.pool.engines
+        assert (found.knowledge.sampling_for(name) == QWEN25_CODER_1_5B.sampling) is is_known
+        assert found.knowledge.dialect_for(name).garbles_calls is is_known
+        if is_known:
+            by_name = EngineKnowledge(LLAMACPP, [Model(id=name, created=0, owned_by="antiphon", parameters=1_540_000_000)])
+            by_name.recognise(name, QWEN25_CODER_1_5B)
+            own, other = found.knowledge.traits_of(name, "auto"), by_name.traits_of(name, "auto")
+            assert structs.replace(own.help, reason="") == structs.replace(other.help, reason="")
+            assert own.sampling == other.sampling
 
 
 @pytest.mark.parametrize(

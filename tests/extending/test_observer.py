@@ -202,12 +202,15 @@ CALLS = [name for name, method in vars(Observer).items() if callable(method) and
 async def test_an_observer_that_raises_does_no_harm(engine: MockEngine, at: str, caplog: pytest.LogCaptureFixture) -> None:
     notebook = Notebook()
     observers = [lambda arrival: broken_at(at), lambda arrival: notebook]
-    engine.will(answer(call("roll", '{"sides": 6}'), finish="tool_calls"), text("A six."))
+    engine.will(answer(call("roll", '{"sides": 6}'), finish="tool_calls"), text("A six."), text("Passed on"))
     extensions = Extensions(tools={"dice": Dice()}, checker=CHECKER, observers=observers)
     async with running_gateway(engine, extensions=extensions) as gateway:
         _, response = await gateway.post({"model": "mock", "input": "Roll", "tools": [DICE]})
         assert (response["status"], response["output"][0]["result"]) == ("completed", "6")
         assert (await gateway.post({"model": "mock", "input": 7}))[0] == 400
+        passed = {"model": "mock", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
+        async with gateway.client.post(f"{gateway.url}/v1/chat/completions", json=passed) as answered:
+            assert await answered.read() == text("Passed on")
     assert [type(end).__name__ for end in notebook.ends] == ["Response", "InvalidRequest"]
     assert "bug" in caplog.text
 

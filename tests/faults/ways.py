@@ -8,7 +8,7 @@ from http.client import HTTPMessage, parse_headers
 from typing import Any
 
 import msgspec
-from support import chat, messages
+from support import chat, completions, messages
 from support.background import Background
 from support.gateway import GatewayUnderTest
 from support.sockets import Socket
@@ -176,10 +176,10 @@ async def chat_streamed(gateway: GatewayUnderTest, socket: Socket) -> Outcome:
     answer = await answer_of(gateway, {**CHAT, "stream": True}, CHAT_PATH)
     if answer.status != 200:
         return _error_of(answer)
-    chunks = chat.chunks_of(answer.body)
+    chunks = completions.chunks_of(answer.body)
     if "error" in chunks[-1]:
         return Outcome("failed", chunks[-1]["error"]["code"])
-    (reason,) = chat.finish_of(chunks)
+    (reason,) = completions.finish_of(chunks)
     return Outcome(FINISHED[reason])
 
 

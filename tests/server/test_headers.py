@@ -135,7 +135,7 @@ async def test_answers_streams_and_errors_can_be_read_by_an_allowed_page(engine:
             status, headers = await headers_of(gateway, "POST", "/v1/responses", json=body, headers={"Origin": PAGE})
             assert (status, headers["Access-Control-Allow-Origin"]) == (400 if body["input"] == 3 else 200, sent)
             exposed = headers["Access-Control-Expose-Headers"].split(", ")
-            assert {"x-request-id", "antiphon-notice", "retry-after", "openai-processing-ms"} <= set(exposed)
+            assert {"x-request-id", "antiphon-notice", "antiphon-way", "retry-after", "openai-processing-ms"} <= set(exposed)
 
 
 async def test_an_engine_does_not_decide_which_pages_may_read(engine: MockEngine) -> None:

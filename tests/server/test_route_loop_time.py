@@ -22,7 +22,7 @@ from support.loop_probe import ATTEMPTS, BUDGET, MeasuredGateway, measured_gatew
 from antiphon.core.protocols.chat import read as chat_read
 from antiphon.core.protocols.responses import read
 from antiphon.gateway.limits.threads import LARGE_BODY
-from antiphon.server import bodies as bodies_module
+from antiphon.gateway.runs import passed_requests
 from antiphon.server.bodies import LARGE, SMALL, SMALL_BODY, Bodies
 from antiphon.server.routes.table import API_ROUTES
 from antiphon.settings.tables import ContainerSettings
@@ -389,7 +389,7 @@ async def test_large_bodies_are_read_in_a_thread_and_small_ones_are_not(
     loop = served.gateway.thread.name.partition("_")[0]
     for size, thread in ((1_000, loop), (LARGE_BODY, "large-request")):
         reading = Watched(read.decode_json)
-        for module in (read, chat_read, bodies_module):
+        for module in (read, chat_read, passed_requests):
             monkeypatch.setattr(module, "decode_json", reading)
         await served.post(served.path(route), b'{"model": "mock"}'.ljust(size))
         assert reading.threads == {thread}

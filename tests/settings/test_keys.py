@@ -120,7 +120,7 @@ def printed(folder: Path, *arguments: str, config: str = "") -> tuple[int, str, 
 
 @pytest.mark.parametrize("hashed", [False, True])
 def test_a_new_key_is_printed_with_a_line_that_lets_it_in(hashed: bool, tmp_path: Path) -> None:
-    code, out, err = printed(tmp_path, "ada", *(["--hashed"] if hashed else []))
+    code, out, err = printed(tmp_path, "ada", "--hashed" if hashed else "--file")
     assert (code, err) == (0, "")
     key = next(line for line in out.splitlines() if line.startswith(PREFIX))
     assert len(key) == len(PREFIX) + 43
@@ -128,7 +128,7 @@ def test_a_new_key_is_printed_with_a_line_that_lets_it_in(hashed: bool, tmp_path
     chosen = load({}, {}, tmp_path / "new.toml")
     assert key_owners(chosen) == {hash_of(key): "ada"}
     assert (key in out[out.index("[keys]") :]) is not hashed
-    assert printed(tmp_path, "ada")[1] != out
+    assert printed(tmp_path, "ada", "--file")[1] != out
 
 
 def test_another_key_for_a_name_is_added_to_its_list(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import platformdirs
 import pytest
 from platformdirs import macos, windows
 
+from antiphon.app.checked_settings import load_settings
 from antiphon.settings.errors import SettingsError
 from antiphon.settings.settings import Settings, cache_directory, data_directory, read_chat_template
 from antiphon.settings.sources import load, unknown_variables
@@ -190,6 +191,13 @@ def test_what_cannot_be_an_address_is_refused_at_once(address: str, message: str
 )
 def test_what_can_be_an_address_is_taken(address: str) -> None:
     assert load({"upstream": [address]}, {}).upstream == (address,)
+
+
+def test_a_key_that_chat_requests_are_passed_on_for_must_be_there(tmp_path: Path) -> None:
+    file = tmp_path / "antiphon.toml"
+    file.write_text('chat_pass_keys = ["alise"]\n[keys]\nalice = "a-key"\n')
+    with pytest.raises(SettingsError, match=r"^chat_pass_keys: there is no key alise in keys\. Did you mean alice\?$"):
+        load_settings({}, file)
 
 
 def test_unknown_names_of_the_environment_are_reported_with_what_was_meant() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from shape import hello, memory
 from shape.callgrind import count_run, is_missing, total
-from shape.client import Client, history
+from shape.client import CHAT, MESSAGES, PASSED, Client, history
 from shape.engine import Engine
 from shape.gateway import running_gateway
 from shape.instructions import CASES, LONG_STREAM, Costs, rows_of
@@ -28,6 +28,12 @@ async def test_the_requests_that_are_measured_are_answered() -> None:
         streamed = await client.stream(5)
         assert streamed.count(b"event: response.output_text.delta\n") == 5
         assert b'"Hello word1 word2 word3 word4"' in streamed
+        for api, beginning in ((MESSAGES, b'"type":"message"'), (CHAT, b'"object":"chat.completion"')):
+            whole = await client.whole(api=api)
+            assert beginning in whole
+            assert b'"Hello"' in whole
+            assert (await client.stream(5, api)).count(api.delta) == 5
+        assert (await client.stream(5, PASSED)).count(b'"assistant"') == 5
         await client.open_stream()
         assert memory.private_bytes(gateway.pid) > 1_000_000
         await client.close()

@@ -13,6 +13,7 @@ from support.older_store import (
     CONVERSATION,
     DELETED,
     EVENTS,
+    FILE,
     FOLDER,
     ITEMS,
     LEASE,
@@ -25,7 +26,11 @@ from support.postgres import PostgresServer
 from support.stores import Clock, record
 
 from antiphon.store import CannotOpen, Store, open_store
+from antiphon.store.files import files
+from antiphon.store.files.batches import overview
 from antiphon.store.files.opened import files_in_memory
+from antiphon.store.files.records import FileRecord
+from antiphon.store.files.schema import FILE_MIGRATIONS
 from antiphon.store.postgres.database import SCHEMA, Timeouts, open_postgres, session_of
 from antiphon.store.records import Conversation, Event, Item, Record
 from antiphon.store.sql.schema import BREAKS_OLDER, MIGRATIONS
@@ -114,6 +119,38 @@ def test_every_version_has_its_recordings() -> None:
     """With a new migration, record the version before it: see tests/support/older_store.py."""
     names = {f"{version}_{name}" for version in VERSIONS for name in ("sqlite.sql", "postgres.sql", "statements.jsonl")}
     assert {file.name for file in FOLDER.iterdir()} >= names
+
+
+FILE_VERSIONS = range(1, len(FILE_MIGRATIONS))
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.parametrize("version", FILE_VERSIONS)
+async def test_the_files_of_an_older_version_are_there_and_its_database_has_all_that_is_new(
+    kind: str, version: int, tmp_path: Path, clock: Clock, request: pytest.FixtureRequest
+) -> None:
+    text = (FOLDER / f"files_{version}_{kind}.sql").read_text()
+    if kind == "sqlite":
+        (tmp_path / "responses.files").mkdir()
+        with closing(sqlite3.connect(tmp_path / "responses.files" / "files.db")) as database:
+            database.executescript(text)
+        url = f"sqlite:{tmp_path / 'responses.db'}"
+    else:
+        server: PostgresServer = request.getfixturevalue("postgres")
+        url = server.new_database()
+        connection = await asyncpg.connect(url)
+        await connection.execute(text)
+        await connection.close()
+    async with open_store(url, clock) as store:
+        stored = store.files.database
+        found = await stored.read(files.find("ada", [FILE["id"]], BEGINNING))
+        assert found == {FILE["id"]: FileRecord(**FILE)}
+        assert (await stored.read(overview(clock.now))).running == []
+
+
+@pytest.mark.parametrize("statement", [statement for migration in FILE_MIGRATIONS[1:] for statement in migration])
+def test_a_migration_of_the_files_only_adds(statement: str) -> None:
+    assert ADDITIVE.match(statement) or statement.startswith("INSERT INTO")
 
 
 async def replay(connection: Any, statements: list[tuple[str, str, list[Any], Any]]) -> None:

@@ -31,7 +31,7 @@ class Background:
         status, response = await self.gateway.post(body, **self._options)
         assert status == 200, response
         check_response(response)
-        assert response["status"] == "queued"
+        assert response["status"] == "queued", response
         return response
 
     async def get(self, id: str) -> dict[str, Any]:

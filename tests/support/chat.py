@@ -1,7 +1,7 @@
-"""Chat completions for the tests: requests that are read and run without a gateway, and chunks joined to what they say."""
+"""Chat requests for the tests, which are read and run without a gateway."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -15,6 +15,8 @@ from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.protocols.chat.protocol import CHAT
 from antiphon.core.protocols.client_protocol import ReadRequest
 from antiphon.core.protocols.responses.fields import DEFAULT_LIMITS
+from antiphon.wire.responses import CreateResponse
+from support.completions import check_chunks, chunks_of
 from support.sync_runs import run_exchange
 
 CITY = {
@@ -33,57 +35,36 @@ def read(**fields: Any) -> ReadRequest:
     return CHAT.read(msgspec.json.encode(body), {}, DEFAULT_LIMITS)
 
 
+def exchange_of(request: CreateResponse, dialect: Dialect) -> Exchange:
+    numbers = itertools.count(1)
+    environment = Environment(new_id=lambda prefix: f"{prefix}_{next(numbers)}", now=lambda: 1).plain()
+    return Exchange(request, [EngineKnowledge(dialect)], environment, response_id="resp_1", may_ask_again=False)
+
+
+def arrivals(frames: Iterable[bytes], **fields: Any) -> Iterator[tuple[int, bytes]]:
+    """What a client is sent, each piece with the number of the engine's frame that has brought it."""
+    request, came = read(**{"stream": True, **fields}).request, itertools.count()
+    encoder, last = CHAT.encoder(request), 0
+
+    def arriving() -> Iterator[bytes]:
+        nonlocal last
+        for frame in frames:
+            last = next(came)
+            yield frame
+
+    for event in run_exchange(exchange_of(request, PLAIN), lambda step: arriving()):
+        if sent := encoder.encode(event):
+            yield last, sent
+
+
 def run(pieces: Iterable[bytes], dialect: Dialect = PLAIN, **fields: Any) -> tuple[bytes, dict[str, Any]]:
     """The stream and the whole answer to a request whose engine gives this answer."""
-    request, numbers = read(**{"tools": [WEATHER], "stream": True, **fields}).request, itertools.count(1)
-    environment = Environment(new_id=lambda prefix: f"{prefix}_{next(numbers)}", now=lambda: 1).plain()
-    exchange = Exchange(request, [EngineKnowledge(dialect)], environment, response_id="resp_1", may_ask_again=False)
-    encoder = CHAT.encoder(request)
+    request = read(**{"tools": [WEATHER], "stream": True, **fields}).request
+    exchange, encoder = exchange_of(request, dialect), CHAT.encoder(request)
     events: list[AnyEvent] = list(run_exchange(exchange, lambda step: pieces))
     stream = b"".join((*map(encoder.encode, events), *encoder.end))
     # A delta in its compact form is written as in its full one.
     again = CHAT.encoder(request)
     assert b"".join((*(again.encode(expand(event)) for event in events), *again.end)) == stream
+    check_chunks(chunks_of(stream))
     return stream, msgspec.json.decode(CHAT.whole(exchange.response, request))
-
-
-def chunks_of(stream: bytes) -> list[dict[str, Any]]:
-    """Of a stream that ends as it should."""
-    *frames, last, rest = stream.split(b"\n\n")
-    assert (last, rest) == (b"data: [DONE]", b"")
-    shown = [frame for frame in frames if not frame.startswith(b":")]
-    assert all(frame.startswith(b"data: ") for frame in shown)
-    return [msgspec.json.decode(frame.removeprefix(b"data: ")) for frame in shown]
-
-
-def deltas_of(chunks: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [chunk["choices"][0]["delta"] for chunk in chunks if chunk.get("choices")]
-
-
-def joined(chunks: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """What a client makes of the deltas: the message, with what has not come left out."""
-    message: dict[str, Any] = {}
-    for delta in deltas_of(chunks):
-        for name, value in delta.items():
-            if name == "tool_calls":
-                _join_calls(message.setdefault("tool_calls", []), value)
-            elif isinstance(value, list):
-                message.setdefault(name, []).extend(value)
-            elif value is not None:
-                message[name] = message.get(name, "") + value
-    return message
-
-
-def _join_calls(calls: list[dict[str, Any]], pieces: list[dict[str, Any]]) -> None:
-    for piece in pieces:
-        if piece["index"] == len(calls):
-            calls.append(msgspec.json.decode(msgspec.json.encode({k: v for k, v in piece.items() if k != "index"})))
-            continue
-        call = calls[piece["index"]]
-        kind, member = ("custom", "input") if "custom" in piece else ("function", "arguments")
-        call[kind][member] = call[kind].get(member, "") + piece[kind][member]
-
-
-def finish_of(chunks: Iterable[dict[str, Any]]) -> list[str]:
-    found = [chunk["choices"][0]["finish_reason"] for chunk in chunks if chunk.get("choices")]
-    return [reason for reason in found if reason is not None]

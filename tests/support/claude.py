@@ -1,6 +1,9 @@
 """The real Claude Code, started by `antiphon claude`, and what a model says to it."""
 
-from collections.abc import Sequence
+import asyncio
+from asyncio.subprocess import PIPE, STDOUT
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +11,11 @@ import msgspec
 
 from antiphon.cli.claude.environment import make_folder
 from support.clients import node_packages
-from support.codex import Person, arguments
+from support.codex import TIME, Person, arguments
+from support.commands import ANTIPHON
 from support.engine import Body, MockEngine, answer, call, chunk
 
+LONGEST_LINE = 16 * 1024 * 1024
 # What Claude Code may do without asking anybody.
 ALLOWED = "--allowedTools=Agent,Bash,Edit,Read,Write"
 
@@ -43,6 +48,32 @@ class Claude:
         lines = [line for line in output.splitlines() if line.startswith("{")]
         assert lines, output
         return [msgspec.json.decode(line) for line in lines]
+
+    @asynccontextmanager
+    async def conversation(self) -> AsyncIterator[Callable[[str], Awaitable[Body]]]:
+        """One process, which is told one thing after another. A call returns the result of the turn."""
+        streams = ["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
+        process = await asyncio.create_subprocess_exec(
+            *ANTIPHON, "claude", *self._options, "--", *streams, ALLOWED,
+            cwd=self.folder, env=self.person.environment, stdin=PIPE, stdout=PIPE, stderr=STDOUT, limit=LONGEST_LINE,
+        )  # fmt: skip
+        given, shown = process.stdin, process.stdout
+        assert given is not None
+        assert shown is not None
+
+        async def say(words: str) -> Body:
+            given.write(msgspec.json.encode({"type": "user", "message": {"role": "user", "content": words}}) + b"\n")
+            async with asyncio.timeout(TIME):
+                while line := await shown.readline():
+                    if line.startswith(b"{") and (event := msgspec.json.decode(line))["type"] == "result":
+                        return dict(event)
+            raise AssertionError("Claude Code has ended")
+
+        try:
+            yield say
+        finally:
+            given.close()
+            await process.wait()
 
     async def says(self, *given: str, options: Sequence[str] = ()) -> str:
         """What it says at last, in a run that goes well."""

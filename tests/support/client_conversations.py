@@ -32,7 +32,23 @@ def two_commands() -> bytes:
     return answer(THINKS, first, second, finish="tool_calls")
 
 
+def written(*calls: tuple[str, Body]) -> bytes:
+    """A thought and calls as a weak engine answers: all is text, split anywhere, and `finish_reason` is that of a text."""
+    made = [f"<tool_call>\n{arguments(name=name, arguments=given)}\n</tool_call>" for name, given in calls]
+    said = "\n".join(["<think>", THOUGHT, "</think>", "", *made])
+    return text(*(said[at : at + 10] for at in range(0, len(said), 10)))
+
+
+def written_calls(name: str = "weather") -> bytes:
+    """The two calls in text."""
+    return written(*((name, {"city": city}) for city in ("Paris", "Rome")))
+
+
 TWO_CALLS = two_calls()
+# As an engine answers that ignores the choice of a tool, or a schema.
+NO_CALL = text("It is ", "sunny.")
+NO_OBJECT = text("Ada is 36 years old.")
+WRAPPED_PERSON = text("Here you are:\n```json\n", '{"name": "Ada",', ' "age": 36}', "\n```\nIs that what you wanted?")
 PERSON = text('{"name": "Ada",', ' "age": 36}')
 CUT_OFF = text("Hel", "lo", finish="length")
 BROKEN = chunk({"content": "Hel"}) + b'data: {"error": {"message": "out of memory", "code": 500}}\n\n'
@@ -78,6 +94,17 @@ def weather_call(city: str, *, id: str, name: str) -> Body:
 
 def result(content: str, *, id: str) -> Body:
     return {"role": "tool", "content": content, "tool_call_id": id}
+
+
+def renumbered(given: list[Body]) -> list[Body]:
+    """Messages whose calls have the ids call_1, call_2, …: an engine that writes them as text gives them none."""
+    made = [each for message in given for each in message.get("tool_calls", [])]
+    ids = {each["id"]: f"call_{at}" for at, each in enumerate(made, 1)}
+    for each in made:
+        each["id"] = ids[each["id"]]
+    return [
+        message | {"tool_call_id": ids[message["tool_call_id"]]} if "tool_call_id" in message else message for message in given
+    ]
 
 
 RESULTS = [result("sunny in Paris", id="call_1"), result("sunny in Rome", id="call_2")]

@@ -30,6 +30,7 @@ class Client:
     broken: Sequence[Scenario] = ()
     thoughts: Sequence[Scenario] = ()
     calls: Sequence[Scenario] = ()
+    forced_calls: Sequence[Scenario] = ()
     repeated_calls: Sequence[Scenario] = ()
     websocket_calls: Sequence[Scenario] = ()
     objects: Sequence[Scenario] = ()
@@ -40,6 +41,8 @@ class Client:
     hosted_servers: Sequence[Scenario] = ()
     denied_servers: Sequence[Scenario] = ()
     failing_servers: Sequence[Scenario] = ()
+    # Its calls and objects are played on an engine that writes calls as text, and ignores schemas, too.
+    on_weak_engine: bool = False
 
 
 def sees(seen: Any, *names: str, thought: bool = True, tool: str = "weather") -> list[Scenario]:
@@ -50,6 +53,7 @@ def sees(seen: Any, *names: str, thought: bool = True, tool: str = "weather") ->
 TEXT = {"text": "Hello world", "input": 12}
 STREAM = ["Hello", " world"]
 ADA = {"name": "Ada", "age": 36}
+PARIS = {"city": "Paris"}
 RESULT_TEXTS = ["sunny in Paris", "sunny in Rome"]
 SUNNY = {"text": "Sunny.", "results": RESULT_TEXTS}
 SUNNY_MESSAGES = [["human", "Weather?"], ["ai", ""], *(["tool", result] for result in RESULT_TEXTS), ["ai", "Sunny."]]
@@ -71,7 +75,11 @@ HOSTED_MCP: dict[str, Any] = {
     "denied_servers": sees({"text": "Done.", "requests": ASKED, "results": []}, "mcpDenied", "mcpDeniedStreamed"),
     "failing_servers": sees(NO_LIST, "mcpFailed", "mcpFailedStreamed"),
 }
+# As the engine says it, and as the gateway does.
+PASSED_FAILURE = "out of memory"
 FAILURE = "The engine failed: out of memory"
+# As the AI SDK shows it.
+FAILED = {"text": "Hel", "finishReason": "error"}
 # LangChain shows the error object as text.
 FAILURE_AS_TEXT = f"ResponseError(code='server_error', message='{FAILURE}', misalignment=None, param=None, type=None)"
 
@@ -152,6 +160,22 @@ CLIENTS = {
             "Ada.", "two_turns", "two_turns_without_store", "two_turns_with_previous_response", "two_turns_streamed"
         ),
     ),
+    # LangChain as it is by default, over Chat Completions. It does not know thoughts there.
+    "langchain_chat": Client(
+        PythonScript("langchain_chat.py", environment="openai3"),
+        texts=sees(TEXT, "text"),
+        streams=sees(STREAM, "stream"),
+        cut_off=sees(["Hello", "length"], "cut", "cut_with_tools"),
+        broken=[*sees(["APIError", PASSED_FAILURE], "broken"), *sees(["APIError", FAILURE], "broken_with_tools")],
+        calls=[
+            *sees(SUNNY_MESSAGES, "agent", thought=False),
+            *sees("sunny in Parissunny in RomeSunny.", "streamed_agent", thought=False),
+        ],
+        forced_calls=[*sees(PARIS, "required", "named"), *sees(ADA, "structured_by_tool", tool="Person")],
+        objects=sees(ADA, "structured", "structured_streamed"),
+        second_turns=sees("Ada.", "two_turns", "two_turns_streamed", thought=False),
+        on_weak_engine=True,
+    ),
     # LangChain with Anthropic's models: `langchain-anthropic`.
     "langchain_anthropic": Client(
         PythonScript("langchain_anthropic_agent.py", environment="openai3"),
@@ -226,6 +250,34 @@ CLIENTS = {
         second_turns=sees({"text": "Ada.", "items": ["message", "reasoning", "message", "message", "message"]}, "conversation"),
         compactions=sees("Ada.", "compacted"),
     ),
+    # The same over Chat Completions.
+    "openai_chat_node": Client(
+        NodeScript("openai_chat.mjs"),
+        texts=sees({**TEXT, "output": 5}, "text", "textStreamed"),
+        streams=sees(STREAM, "stream"),
+        cut_off=sees(["Hello", "length"], "cut", "cutStreamed"),
+        broken=[*sees(["Hel", PASSED_FAILURE], "broken"), *sees(["Hel", FAILURE], "brokenWithTools")],
+        thoughts=sees([THOUGHT, "Hello, Ada."], "thought", "thoughtStreamed"),
+        calls=[*sees("Sunny.", "calls"), *sees("Sunny.", "callsStreamed", "runTools", "runToolsStreamed", thought=False)],
+        forced_calls=sees(PARIS, "required", "namedStreamed"),
+        objects=sees(ADA, "parsed", "parsedStream"),
+        second_turns=sees("Ada.", "twoTurns", "twoTurnsStreamed"),
+        on_weak_engine=True,
+    ),
+    # Its package for Python, over Chat Completions; the tests in `tests/server/` play the Responses API with it.
+    "openai_chat": Client(
+        PythonScript("openai_chat.py", environment="openai3"),
+        texts=sees(TEXT, "text", "text_async", "text_streamed"),
+        streams=sees(STREAM, "stream"),
+        cut_off=sees(["Hello", "length"], "cut", "cut_with_tools"),
+        broken=[*sees(["Hel", PASSED_FAILURE], "broken"), *sees(["Hel", FAILURE], "broken_with_tools")],
+        thoughts=sees([THOUGHT, "Hello, Ada."], "thought", "thought_streamed"),
+        calls=sees("Sunny.", "calls", "calls_streamed"),
+        forced_calls=sees(PARIS, "required", "named_streamed"),
+        objects=sees(ADA, "parsed", "parsed_stream"),
+        second_turns=sees("Ada.", "two_turns", "two_turns_streamed"),
+        on_weak_engine=True,
+    ),
     # Pydantic AI: agents with an `OpenAIResponsesModel`, over HTTP and over a WebSocket.
     "pydantic_ai": Client(
         PythonScript("pydantic_ai_agent.py", environment="openai3"),
@@ -250,6 +302,23 @@ CLIENTS = {
         calls=[*sees("Sunny.", "tools", thought=False), *sees("Sunny.", "tools_with_thoughts", "streamed_tools")],
         objects=sees(ADA, "structured"),
         second_turns=sees("Ada.", "two_turns"),
+    ),
+    # Pydantic AI with an `OpenAIChatModel`.
+    "pydantic_ai_chat": Client(
+        PythonScript("pydantic_ai_chat.py", environment="openai3"),
+        texts=sees(TEXT, "text"),
+        streams=sees(STREAM, "stream"),
+        cut_off=sees(["Hello", "length"], "cut", "cut_with_tools"),
+        broken=[
+            *sees(["ModelServerError", PASSED_FAILURE], "broken"),
+            *sees(["ModelServerError", FAILURE], "broken_with_tools"),
+        ],
+        thoughts=sees([["thinking", THOUGHT], ["text", "Hello, Ada."]], "thought"),
+        calls=sees("Sunny.", "tools", "streamed_tools"),
+        forced_calls=sees(ADA, "structured_by_tool", tool="final_result"),
+        objects=sees(ADA, "structured", "structured_streamed"),
+        second_turns=sees("Ada.", "two_turns"),
+        on_weak_engine=True,
     ),
     # Semantic Kernel: an `OpenAIResponsesAgent`. It names a tool after its plugin and its function.
     "semantic_kernel": Client(
@@ -278,7 +347,7 @@ CLIENTS = {
         texts=sees({**TEXT, "output": 5}, "text"),
         streams=sees(STREAM, "stream"),
         cut_off=sees({"text": "Hello", "finishReason": "length"}, "cut"),
-        broken=sees({"text": "Hel", "finishReason": "error", "errors": [FAILURE]}, "broken"),
+        broken=sees({**FAILED, "errors": [FAILURE]}, "broken"),
         calls=[
             *sees(SUNNY, "toolLoop", "toolLoopStateless"),
             *sees({"reasoning": THOUGHT, **SUNNY}, "streamedToolLoop", "streamedToolLoopStateless"),
@@ -292,13 +361,33 @@ CLIENTS = {
         patches=sees("Done.", "patch"),
         **HOSTED_MCP,
     ),
+    # The same over Chat Completions: with `.chat()`, and with `@ai-sdk/openai-compatible`, which knows thoughts.
+    "vercel_ai_chat": Client(
+        NodeScript("vercel_ai_chat.mjs"),
+        texts=sees({**TEXT, "output": 5}, "chat.text", "compatible.text"),
+        streams=sees(STREAM, "chat.stream", "compatible.stream"),
+        cut_off=sees({"text": "Hello", "finishReason": "length"}, "chat.cut", "chat.cutWithTools", "compatible.cutWithTools"),
+        broken=[
+            *sees({**FAILED, "errors": [PASSED_FAILURE]}, "chat.broken"),
+            *sees({**FAILED, "errors": [FAILURE]}, "chat.brokenWithTools", "compatible.brokenWithTools"),
+        ],
+        thoughts=sees({"reasoning": THOUGHT, "text": "Hello, Ada."}, "compatible.thought"),
+        calls=[
+            *sees(SUNNY, "chat.toolLoop", "chat.streamedToolLoop", thought=False),
+            *sees(SUNNY, "compatible.toolLoop", "compatible.streamedToolLoop"),
+        ],
+        forced_calls=sees(PARIS, "chat.required", "chat.named", "compatible.named"),
+        objects=sees(ADA, "chat.object", "chat.objectStreamed", "compatible.object", "compatible.objectStreamed"),
+        second_turns=[*sees("Ada.", "chat.twoTurns", thought=False), *sees("Ada.", "compatible.twoTurns")],
+        on_weak_engine=True,
+    ),
     # The same with `@ai-sdk/anthropic`.
     "vercel_ai_anthropic": Client(
         NodeScript("vercel_ai_anthropic.mjs"),
         texts=sees({**TEXT, "output": 5}, "text", "textStreamed"),
         streams=sees(STREAM, "stream"),
         cut_off=sees({"text": "Hello", "finishReason": "length"}, "cut"),
-        broken=sees({"text": "Hel", "finishReason": "error", "errors": [FAILURE]}, "broken"),
+        broken=sees({**FAILED, "errors": [FAILURE]}, "broken"),
         thoughts=sees({"reasoning": THOUGHT, "text": "Hello, Ada."}, "thought"),
         calls=[*sees(SUNNY, "toolLoop"), *sees({"reasoning": THOUGHT, **SUNNY}, "streamedToolLoop")],
         objects=sees(ADA, "object"),

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,6 +183,11 @@ class Run:
     code: int
     output: str
     errors: str
+
+
+def contents(paths: Iterable[str]) -> dict[str, str]:
+    """The texts of files that a command has written."""
+    return {path: Path(path).read_text() for path in paths}
 
 
 async def run(command: list[str], folder: Path, **environment: str) -> Run:

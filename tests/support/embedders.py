@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy
 
-from antiphon.files.vector_stores.search.embeddings import normalized
+from antiphon.files.vector_stores.search.embeddings import WholeTexts, normalized
 from antiphon.files.vector_stores.search.vectors import Floats
 
 SUBJECTS: Mapping[str, str] = {
@@ -20,7 +20,7 @@ def meaning(text: str) -> list[float]:
     return [float(sum(word in subject.split() for word in words)) for subject in SUBJECTS.values()]
 
 
-class SubjectEmbedder:
+class SubjectEmbedder(WholeTexts):
     """It can be away."""
 
     def __init__(self, model: str = "subjects") -> None:

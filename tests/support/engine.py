@@ -9,6 +9,7 @@ import msgspec
 from aiohttp import web
 
 from bench.processes import free_port
+from support.completions import whole_of
 
 Body = dict[str, Any]
 Writer = Callable[[bytes], Awaitable[None]]
@@ -225,6 +226,8 @@ class MockEngine:
             body = await request.json()
         except ValueError as wrong:
             return _bad_request(str(wrong))
+        if not isinstance(body, dict):
+            return _bad_request("the body is not an object")
         self.requests.append(body)
         self.headers.append(dict(request.headers))
         self.asked.set()
@@ -233,6 +236,8 @@ class MockEngine:
         answer = self.answers.pop(0) if self.answers else self.otherwise(body)
         if isinstance(answer, Refusal):
             return web.json_response(answer.body, status=answer.status, headers=answer.headers)
+        if isinstance(answer, bytes) and not body.get("stream") and answer.endswith(DONE):
+            return web.json_response(whole_of(answer))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         if self.compresses:
             response.enable_compression(web.ContentCoding.gzip)

@@ -26,7 +26,7 @@ def main(name: str, *arguments: str) -> None:
     if name == "serve":
         server = HTTPServer(("127.0.0.1", int(arguments[arguments.index("--port") + 1])), Models)
         # What a gateway prints when it listens, and when its engine was examined.
-        sys.stdout.write("ready\n  an engine\n")
+        sys.stdout.write(f"Antiphon is ready at http://127.0.0.1:{server.server_port}/v1\n  an engine\n")
         sys.stdout.flush()
         server.serve_forever()
     signal.pause()

@@ -1,5 +1,6 @@
-"""MCP without servers: lists and results that a test gives, for an exchange and for a gateway."""
+"""MCP without servers: lists and results that a test gives, for an exchange and for a gateway; and a server of the operator."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -7,8 +8,10 @@ from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.hosted.mcp.tools import McpTools
 from antiphon.core.toolbox.mcp_servers import Listing, McpListError, McpServer
 from antiphon.core.toolbox.tools import ToolResult
+from antiphon.settings.tables import McpServerSettings, McpSettings
 from antiphon.tools.runner import ToolContext, ToolRunner
 from antiphon.wire.hosted_items import McpTool
+from support import bad_mcp_server
 from support.exchanges import Event, Recorder, ScriptedAnswer, run_answers
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -90,3 +93,9 @@ def output_of(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 def kinds(events: Sequence[Event]) -> list[str]:
     return [event["type"].removeprefix("response.") for event in events]
+
+
+def added_server(**options: Any) -> McpSettings:
+    """The misbehaving server as one that the operator adds to every request."""
+    server = McpServerSettings(command=sys.executable, args=(bad_mcp_server.__file__, ""), always=True, **options)
+    return McpSettings(connect_timeout=20, servers={"bad": server})

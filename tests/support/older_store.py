@@ -1,10 +1,10 @@
 """A store as an older version leaves it: what it contains, and how it was recorded with the code of that version.
 
-    PYTHONPATH=OLD/src:tests python tests/support/older_store.py VERSION
+    PYTHONPATH=OLD/src:tests python tests/support/older_store.py VERSION [files]
 
 writes to `tests/store/older/`, with VERSION as the number of migrations that the code in OLD has: the SQLite file as SQL, the
-Postgres database as SQL, and every statement that the code sent to Postgres with its result. What was recorded once is never
-recorded again: an old version does not change.
+Postgres database as SQL, and every statement that the code sent to Postgres with its result. With `files`, the database of
+uploaded files, without the statements. What was recorded once is never recorded again: an old version does not change.
 """
 
 import asyncio
@@ -167,13 +167,21 @@ async def record_sqlite(version: int) -> None:
         path = Path(folder) / "responses.db"
         async with open_store(f"sqlite:{path}", lambda: float(BEGINNING)) as store:
             await write_all(store)
-        with closing(sqlite3.connect(path)) as connection:
-            pragmas = [
-                f"PRAGMA {name} = {connection.execute(f'PRAGMA {name}').fetchone()[0]};"
-                for name in ("application_id", "user_version")
-            ]
-            assert pragmas[1] == f"PRAGMA user_version = {version};"
-            (FOLDER / f"{version}_sqlite.sql").write_text("\n".join([*pragmas, *connection.iterdump()]) + "\n")
+        dump_sqlite(path, version, FOLDER / f"{version}_sqlite.sql")
+
+
+def dump_sqlite(path: Path, version: int, to: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        pragmas = [
+            f"PRAGMA {name} = {connection.execute(f'PRAGMA {name}').fetchone()[0]};"
+            for name in ("application_id", "user_version")
+        ]
+        assert pragmas[1] == f"PRAGMA user_version = {version};"
+        # Its tables of words are empty, and cannot be read from end to end.
+        virtual = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL%'").fetchall()
+        for name, _ in virtual:
+            connection.execute(f"DROP TABLE {name}")
+        to.write_text("\n".join([*pragmas, *connection.iterdump(), *(f"{sql};" for _, sql in virtual)]) + "\n")
 
 
 async def record_postgres(version: int, url: str) -> None:
@@ -183,27 +191,71 @@ async def record_postgres(version: int, url: str) -> None:
     async with open_store(url, lambda: float(BEGINNING)) as store:
         record_statements(lines)
         await write_all(store)
-        dump = ["pg_dump", "--inserts", "--no-owner", "--no-privileges", "--schema=antiphon", "--dbname", url]
-        text = (await asyncio.to_thread(subprocess.run, dump, capture_output=True, text=True, check=True)).stdout
+        await dump_postgres(url, "antiphon", FOLDER / f"{version}_postgres.sql")
         await read_all(store)
-    kept = [line for line in text.splitlines() if line and not line.startswith(("--", "\\", "SET "))]
-    (FOLDER / f"{version}_postgres.sql").write_text("\n".join(kept) + "\n")
     (FOLDER / f"{version}_statements.jsonl").write_text("\n".join(lines) + "\n")
 
 
-def main(version: int) -> None:
+async def dump_postgres(url: str, schema: str, to: Path) -> None:
+    dump = ["pg_dump", "--inserts", "--no-owner", "--no-privileges", f"--schema={schema}", "--dbname", url]
+    text = (await asyncio.to_thread(subprocess.run, dump, capture_output=True, text=True, check=True)).stdout
+    kept = [line for line in text.splitlines() if line and not line.startswith(("--", "\\", "SET "))]
+    await asyncio.to_thread(to.write_text, "\n".join(kept) + "\n")
+
+
+# ---- the database of files -------------------------------------------------------------------------------------------
+
+FILE: dict[str, Any] = {
+    "id": "file-1",
+    "owner": "ada",
+    "created_at": BEGINNING,
+    "expires_at": BEGINNING + 30 * DAY,
+    "size": 3,
+    "purpose": "batch",
+    "filename": "a.jsonl",
+    "content_type": None,
+}
+
+
+async def write_file(store: Any) -> None:
+    from antiphon.store.files import files
+    from antiphon.store.files.records import FileRecord
+
+    assert await store.files.database.write(files.add(FileRecord(**FILE), None, 1000, BEGINNING)) is None
+
+
+async def record_file_sqlite(version: int) -> None:
+    from antiphon.store import open_store
+
+    with tempfile.TemporaryDirectory() as folder:
+        async with open_store(f"sqlite:{Path(folder) / 'responses.db'}", lambda: float(BEGINNING)) as store:
+            await write_file(store)
+        dump_sqlite(Path(folder) / "responses.files" / "files.db", version, FOLDER / f"files_{version}_sqlite.sql")
+
+
+async def record_file_postgres(version: int, url: str) -> None:
+    from antiphon.store import open_store
+    from antiphon.store.postgres.database import FILE_SCHEMA
+
+    async with open_store(url, lambda: float(BEGINNING)) as store:
+        await write_file(store)
+        await dump_postgres(url, FILE_SCHEMA, FOLDER / f"files_{version}_postgres.sql")
+
+
+def main(version: int, *, files: bool) -> None:
     from support.postgres import PostgresServer
 
     FOLDER.mkdir(exist_ok=True)
-    asyncio.run(record_sqlite(version))
+    to_sqlite, to_postgres = (record_file_sqlite, record_file_postgres) if files else (record_sqlite, record_postgres)
+    asyncio.run(to_sqlite(version))
     server = PostgresServer()
     server.create()
     server.start()
     try:
-        asyncio.run(record_postgres(version, server.new_database()))
+        asyncio.run(to_postgres(version, server.new_database()))
     finally:
         server.remove()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), files="files" in sys.argv[2:])

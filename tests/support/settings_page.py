@@ -84,6 +84,16 @@ GROUPS: dict[str, tuple[str, type]] = {
         'One server. Requests use it by its name: `{"type": "mcp", "server_label": "NAME"}`; `antiphon mcp` lists its tools.',
         tables.McpServerSettings,
     ),
+    "[usage]": ("[Usage](teams.md) of each key. Only the file can have these settings.", tables.UsageSettings),
+    "[usage.prices.MODEL]": ('What tokens of a model cost; "*" is for all models without a table.', tables.PriceSettings),
+    "[usage.budgets.NAME]": (
+        '[Budgets](teams.md#budgets): what the key of this name may use; "*" is for each key without a table. Days and months '
+        "are those of UTC. Requests that failed or were refused do not count.",
+        tables.BudgetSettings,
+    ),
+    "[batches]": ("[Batches](batches.md) of requests. Only the file can have these settings.", tables.BatchSettings),
+    "[webhooks]": ("[Webhooks](webhooks.md). Only the file can have these settings.", tables.WebhookSettings),
+    "[webhooks.endpoints.NAME]": ("An endpoint. It needs a `url` and a `secret`.", tables.WebhookEndpointSettings),
     "[files]": ("[Files](files.md) that clients upload. Only the file can have these settings.", tables.FileSettings),
 }
 

@@ -91,6 +91,10 @@ def events(*numbers: int) -> list[Event]:
 NUMBERS = "sqlite_sequence"
 
 
+# What a response has used is kept when nothing else of it is.
+USAGE = ("usage_entries", "usage_sums")
+
+
 async def count_rows(url: str, store: Store) -> dict[str, int]:
     """How many rows each table of responses has, so that what is left of one is seen."""
     if isinstance(store, MemoryStore):
@@ -99,11 +103,13 @@ async def count_rows(url: str, store: Store) -> dict[str, int]:
     if url.startswith("sqlite:"):
         with closing(sqlite3.connect(url.removeprefix("sqlite:"))) as connection:
             names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name != ?", (NUMBERS,))
-            return {name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for (name,) in names.fetchall()}
+            counted = [name for (name,) in names.fetchall() if name not in USAGE]
+            return {name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in counted}
     server = await asyncpg.connect(url)
     try:
         found = await server.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'antiphon'")
-        return {name: await server.fetchval(f"SELECT count(*) FROM antiphon.{name}") for (name,) in found}
+        counted = [name for (name,) in found if name not in USAGE]
+        return {name: await server.fetchval(f"SELECT count(*) FROM antiphon.{name}") for name in counted}
     finally:
         await server.close()
 

@@ -9,7 +9,7 @@ from typing import Any
 from antiphon.files.file_inputs import UnreadableFile
 from antiphon.files.vector_stores.indexer import Indexer, IndexerOptions, IndexerParts
 from antiphon.files.vector_stores.interfaces import VectorStoreLimits
-from antiphon.files.vector_stores.search.found import Found, Wanted
+from antiphon.files.vector_stores.search.found import Found, Piece, Wanted
 from antiphon.files.vector_stores.store_files import StoreFiles
 from antiphon.files.vector_stores.vector_stores import VectorStores
 from antiphon.ids import new_id
@@ -74,10 +74,12 @@ class SimpleIndex:
         # How many chunks have no vector yet.
         self.without_vector = 0
 
-    async def add(self, store: str, file: str, texts: Sequence[str], *, first: int = 0) -> None:
+    async def add(self, store: str, file: str, texts: Sequence[str | Piece], *, first: int = 0) -> None:
         if self.before_adding is not None:
             await self.before_adding(store, file, first)
-        self.chunks.setdefault((store, file), {}).update(enumerate(texts, first))
+        self.chunks.setdefault((store, file), {}).update(
+            enumerate((each if isinstance(each, str) else each.text for each in texts), first)
+        )
 
     async def count(self, store: str, file: str) -> int:
         return len(self.chunks.get((store, file), {}))

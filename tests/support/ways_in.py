@@ -11,7 +11,7 @@ import pytest
 
 from support.background import held_back
 from support.chat import WEATHER
-from support.engine import MockEngine, Writer, text
+from support.engine import MockEngine, Script, Writer, text
 from support.gateway import GatewayUnderTest
 from support.sockets import connected
 
@@ -141,3 +141,29 @@ class Turns:
         finally:
             self.now -= 1
         await write(text("Hello"))
+
+
+class Doors:
+    """The engine answers when it is let: `open()` lets so many requests through."""
+
+    def __init__(self, engine: MockEngine) -> None:
+        self.waiting = 0
+        self.most = 0
+        self._free = asyncio.Semaphore(0)
+        engine.otherwise = lambda body: self._script(text("done"))
+
+    def _script(self, data: bytes) -> Script:
+        async def answer(write: Writer) -> None:
+            self.waiting += 1
+            self.most = max(self.most, self.waiting)
+            try:
+                await self._free.acquire()
+            finally:
+                self.waiting -= 1
+            await write(data)
+
+        return answer
+
+    def open(self, number: int = 1) -> None:
+        for _ in range(number):
+            self._free.release()

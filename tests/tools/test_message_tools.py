@@ -9,6 +9,7 @@ from support.bad_mcp_server import BadMcpServer
 from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.kernels import ScriptedKernels, interpreting, prints
+from support.mcp_tools import added_server
 from support.messages import Body, check_events, fold, parse
 from support.search_services import SearchServices, searching
 from support.web_site import WebSite
@@ -118,6 +119,15 @@ async def test_a_call_of_an_mcp_server_is_run_and_shown(engine: MockEngine, stre
     assert (used["type"], used["server_name"], used["name"], used["input"]) == ("mcp_tool_use", "bad", "echo", {"a": 1})
     assert (result["is_error"], result["content"]) == (False, [{"type": "text", "text": '{"a": 1}'}])
     assert said["text"] == "Done."
+
+
+async def test_a_server_of_the_operator_whose_calls_need_an_approval_is_left_out(engine: MockEngine) -> None:
+    """Nobody could give it: there is no block for the question."""
+    async with running_gateway(engine, mcp=added_server(require_approval="always")) as gateway:
+        body = {"model": "mock", "max_tokens": 9, "messages": ASKED}
+        assert (await gateway.post(body, "/v1/messages"))[0] == 200
+    assert "tools" not in engine.last
+    assert "MCP server bad was left out: each of its calls needs an approval" in gateway.notice
 
 
 @both

@@ -1,6 +1,6 @@
 """Records what Codex, the gateway and a real model say to each other: `make transcripts`, then read the diff.
 
-Each task of bench/models/tasks.py is done once by `antiphon codex exec`, with the model at temperature 0, and becomes the
+Each short task of bench/models/tasks.py is done once by `antiphon codex exec`, with the model at temperature 0, and becomes the
 folder of its name; `questions` has some of the tool questions. The requests and the engine's answers are recorded; the chat
 requests and the events are what the gateway makes of them in a replay. After an intended change of those,
 `make transcripts ARGS=--rewrite` writes them anew, without the model. `--model`, `--tasks` and `--limit` choose what to record.
@@ -27,9 +27,10 @@ from transcripts.replay import SETTINGS, StandIn, facts_of, pin_facts, replayed
 from transcripts.transcript import HERE, RecordedAnswer, RecordedEngine, Transcript, read_engine, recorded, write_engine
 
 from bench.models.codex_runs import run_task
+from bench.models.judges import Task
 from bench.models.questions import PLAIN_QUESTIONS, QUESTIONS, TOOLS
 from bench.models.subjects import running_engine
-from bench.models.tasks import TASKS, Task
+from bench.models.tasks import SHORT_TASKS
 from bench.models.watcher import Target, long_session, watching
 
 MODEL = "qwen2.5-coder-1.5b"
@@ -163,13 +164,13 @@ async def examine(model: str, proxy: EngineProxy) -> RecordedEngine:
 
 
 async def do_task(name: str, gateway: GatewayUnderTest, proxy: EngineProxy, limit: float) -> str:
-    task: Task = next(task for task in TASKS if task.name == name)
+    task: Task = next(task for task in SHORT_TASKS if task.name == name)
     target = Target(gateway.url)
     async with watching(target, target) as watcher:
         watcher.when_asked = proxy.exchanges.begin
         with tempfile.NamedTemporaryFile(prefix="antiphon-record-") as log:
             run = await run_task(task, watcher, SETTINGS["help"], limit, Path(log.name))
-    return f"{'done' if run.is_done else 'not done'} in {run.seconds:.0f} s, {run.responses} responses {run.failure}"
+    return f"{'done' if run.is_done else 'not done'} in {run.seconds:.0f} s, {run.seen.responses} responses {run.failure}"
 
 
 async def ask_questions(gateway: GatewayUnderTest, proxy: EngineProxy) -> str:
@@ -214,7 +215,7 @@ def show(words: str) -> None:
 
 
 def main() -> None:
-    names = [*(task.name for task in TASKS), QUESTIONS_NAME]
+    names = [*(task.name for task in SHORT_TASKS), QUESTIONS_NAME]
     parser = argparse.ArgumentParser(prog="python -m transcripts.record", description=__doc__)
     parser.add_argument("--model", default=MODEL, help=f"as for `antiphon serve --model`. Default: {MODEL}")
     parser.add_argument("--tasks", nargs="+", default=names, choices=names, metavar="NAME", help=f"of: {', '.join(names)}")

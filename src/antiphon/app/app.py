@@ -8,10 +8,12 @@ from aiohttp import web
 from antiphon.app import lifetime
 from antiphon.app.lifetime import BESIDE, OwnAddresses
 from antiphon.app.observability import Observability
-from antiphon.app.options import connection_options
+from antiphon.app.options import connection_options, store_limits
 from antiphon.app.parts import (
     NO_EXTENSIONS,
     Given,
+    Made,
+    make_batch_runner,
     make_beside,
     make_checkers,
     make_equipment,
@@ -21,8 +23,10 @@ from antiphon.app.parts import (
     make_pool,
     make_protocols,
     make_resources,
+    make_rules,
     make_storage,
     make_tools,
+    use_prompts,
 )
 from antiphon.app.parts import Extensions as Extensions
 from antiphon.app.parts import WorkerPart as WorkerPart
@@ -63,16 +67,21 @@ def make_app(
     observers = [*extensions.observers, *observability.observers(pool)]
     gateway = make_gateway(given, pool, equipment, observers, inspection.inspector.recordings)
     gateway.attached = tools.mcp.attached
-    protocols = ProtocolPaths(make_protocols(settings, extensions.protocols, tools.hosted.runners))
+    use_prompts(settings, gateway)
+    gateway.ledger.watchers += observability.usage_watchers(pool)
+    gateway.budgets.when_exceeded = observability.when_exceeded
+    spoken = make_protocols(settings, extensions.protocols, make_rules(settings, tools))
+    protocols = ProtocolPaths(spoken)
     routes = route_table(protocols.others)
     routing = Routing(protocols, NearestRoute(routes.api, routes.others))
     resources, options = make_resources(storage, gateway), connection_options(settings, extensions.intervals, protocols)
     app = web.Application(middlewares=[served], client_max_size=settings.max_body_bytes)
     app[APP] = make_parts(given, gateway, resources, routing, inspection, observability.exposed(routes.api))
-    app[BESIDE] = make_beside(given, gateway, storage, tools, own, observability.counted(options))
+    made = Made(gateway, storage, tools, make_batch_runner(given, gateway, storage, checkers.files, spoken))
+    app[BESIDE] = make_beside(given, made, own, observability.counted(options))
     app.add_routes(routes.served)
     app.on_response_prepare.append(add_headers)
-    lifetime.join(app, store_max_bytes=settings.store_max_bytes if given.part.sweeps else None, checkers=checkers.own)
+    lifetime.join(app, limits=store_limits(settings) if given.part.sweeps else None, checkers=checkers.own)
     app.cleanup_ctx.append(observability.close)
     return app
 

@@ -15,7 +15,7 @@ from antiphon.settings.errors import SettingsError, did_you_mean
 from antiphon.settings.keys import key_owners, metrics_readers
 from antiphon.settings.settings import Settings, read_chat_template
 from antiphon.settings.sources import load
-from antiphon.settings.tables import McpSettings, ToolSettings, VectorStoreSettings
+from antiphon.settings.tables import McpSettings, ToolSettings, VectorStoreSettings, WebhookSettings
 
 
 def load_settings(flags: Mapping[str, Any], file: Path | None) -> Settings:
@@ -27,6 +27,8 @@ def load_settings(flags: Mapping[str, Any], file: Path | None) -> Settings:
     for key in sorted({*chosen.chat_pass_keys} - chosen.keys.keys()):
         raise SettingsError(f"chat_pass_keys: there is no key {key} in keys.{did_you_mean(key, chosen.keys)}")
     _check_tables(chosen)
+    _check_webhooks(chosen)
+    _check_prompts(chosen)
     if chosen.otel and not _has_opentelemetry():
         raise SettingsError(missing_extra("otel", "otel"))
     if chosen.dialect is not None and chosen.dialect not in BY_NAME:
@@ -47,6 +49,23 @@ def _check_tables(chosen: Settings) -> None:
         from antiphon.app.retrieval import check_embeddings
 
         check_embeddings(chosen.vector_stores)
+
+
+def _check_webhooks(chosen: Settings) -> None:
+    if chosen.webhooks != WebhookSettings():
+        from antiphon.app.webhooks import check_webhooks
+
+        check_webhooks(chosen)
+
+
+def _check_prompts(chosen: Settings) -> None:
+    if chosen.prompts is not None:
+        from antiphon.gateway.stored_prompts.folder import UnusablePrompt, read_folder
+
+        try:
+            read_folder(Path(chosen.prompts))
+        except UnusablePrompt as unusable:
+            raise SettingsError(f"prompts: {unusable}") from None
 
 
 def _has_opentelemetry() -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -14,8 +15,12 @@ from antiphon.app.retrieval import Retrieval
 from antiphon.engines.discovery import Discovery
 from antiphon.engines.probes.examiner import Examiner
 from antiphon.gateway.background.workers import Workers
+from antiphon.gateway.batches.runner import BatchRunner
 from antiphon.gateway.runs.checker import Checker
-from antiphon.gateway.state.housekeeping import sweep_files, sweep_store
+from antiphon.gateway.state.housekeeping import StoreLimits, sweep_files, sweep_store
+from antiphon.gateway.state.stored_keys import StoredKeys
+from antiphon.gateway.stored_prompts.folder import watch_folder
+from antiphon.gateway.webhooks.sender import WebhookSender
 from antiphon.server.parts import APP
 from antiphon.server.readiness import GOING_AWAY
 from antiphon.tools.mcp.runner import McpRunner, NoMcp
@@ -45,6 +50,7 @@ class Beside(Struct):
     discovery: Discovery
     workers: Workers
     retrieval: Retrieval
+    batches: BatchRunner
     hosted: HostedTools
     # It is an McpRunner, unless the SDK is not installed.
     mcp: McpRunner | NoMcp
@@ -52,17 +58,20 @@ class Beside(Struct):
     connection_options: ConnectionOptions
     # Seconds that running responses may take to finish when the gateway stops.
     drain_within: float
+    webhooks: WebhookSender
+    # The folder of prompts, if there is one.
+    prompts: Path | None
 
 
 BESIDE = web.AppKey("beside", Beside)
 
 
-def join(app: web.Application, *, store_max_bytes: int | None, checkers: Sequence[Checker]) -> None:
-    """Lets it run with the application. `store_max_bytes`: within which the store is kept; None: another process does that.
+def join(app: web.Application, *, limits: StoreLimits | None, checkers: Sequence[Checker]) -> None:
+    """Lets it run with the application. `limits`: within which the store is kept; None: another process does that.
     `checkers`: those that end with it."""
     app.cleanup_ctx.append(watch)
-    if store_max_bytes is not None:
-        app.cleanup_ctx.append(partial(sweep, store_max_bytes=store_max_bytes))
+    if limits is not None:
+        app.cleanup_ctx.append(partial(sweep, limits=limits))
     app.cleanup_ctx.append(close_mcp)
     app.cleanup_ctx.append(close_tools)
     app.cleanup_ctx.append(watch_containers)
@@ -76,18 +85,30 @@ async def watch(app: web.Application) -> AsyncIterator[None]:
     discovery.when_made = examiner.examine
     for engine in gateway.pool.engines:
         examiner.examine(engine)
-    async with _tasks(gateway.pool.watch(), discovery.watch(), gateway.owners.watch()):
+    keys = StoredKeys(gateway.store.accounts, app[APP].access.keyring, gateway.budgets)
+    await keys.load()
+    async with _tasks(
+        gateway.pool.watch(),
+        discovery.watch(),
+        gateway.owners.watch(),
+        gateway.ledger.keep_flushing(),
+        keys.watch(),
+        app[BESIDE].webhooks.run(),
+        *([watch_folder(folder, partial(setattr, gateway, "prompts"))] if (folder := app[BESIDE].prompts) else ()),
+    ):
         yield
+    await gateway.ledger.try_to_flush()
     await app[APP].open.readiness.close()
     # A detection may be waiting for the examiner.
     await gateway.pool.close()
     await examiner.close()
 
 
-async def sweep(app: web.Application, store_max_bytes: int) -> AsyncIterator[None]:
-    stored, resources = sweep_store(app[APP].gateway.store, store_max_bytes), app[APP].resources
+async def sweep(app: web.Application, limits: StoreLimits) -> AsyncIterator[None]:
+    stored, resources = sweep_store(app[APP].gateway.store, limits), app[APP].resources
     files, stores = sweep_files(resources.files), sweep_files(resources.vector_stores, kind="vector_stores")
-    async with _tasks(stored, files, stores):
+    batches, uploads = sweep_files(resources.batches, kind="batches"), sweep_files(resources.uploads, kind="uploads")
+    async with _tasks(stored, files, stores, batches, uploads):
         yield
 
 
@@ -134,6 +155,7 @@ async def close_mcp(app: web.Application) -> AsyncIterator[None]:
 async def start_workers(app: web.Application) -> None:
     app[BESIDE].workers.start()
     app[BESIDE].retrieval.indexer.start()
+    app[BESIDE].batches.start()
 
 
 async def drain(app: web.Application) -> None:
@@ -144,7 +166,9 @@ async def drain(app: web.Application) -> None:
         connection.leave(GOING_AWAY)
     beside.workers.stop()
     beside.retrieval.indexer.stop()
+    beside.batches.stop()
     parts.inspection.inspector.close()
     await asyncio.gather(parts.gateway.in_flight.drain(within), parts.open.answers.drain(within))
     await beside.workers.close()
+    await beside.batches.close()
     await beside.retrieval.close()

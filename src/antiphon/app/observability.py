@@ -1,7 +1,7 @@
 """What shows others how a gateway does: its metrics and its traces, each if the settings want it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -10,10 +10,11 @@ from antiphon import __version__
 from antiphon.engines.pool import Pool
 from antiphon.gateway.runs.checker import Checker
 from antiphon.gateway.runs.observers import MakeObserver
-from antiphon.server.metrics.instruments import Instruments, measured_checker, measured_store
-from antiphon.server.metrics.responses import measured_responses
+from antiphon.server.metrics.instruments import Instruments, measured_checker, measured_store, owner_to_label
+from antiphon.server.metrics.responses import MeasuredTokens, measured_responses
 from antiphon.server.request_state import Exposed, counting_unrouted
 from antiphon.settings.settings import Settings
+from antiphon.store.account_records import UsageEntry
 from antiphon.store.protocol import Store
 from antiphon.transport import ConnectionOptions
 
@@ -40,6 +41,15 @@ class Observability:
         if self._traces is not None:
             found.append(self._traces.observer(pool.dialect_of))
         return found
+
+    def usage_watchers(self, pool: Pool) -> list[Callable[[UsageEntry], None]]:
+        return [MeasuredTokens(self._instruments, pool.is_listed)] if self._instruments is not None else []
+
+    def when_exceeded(self, owner: str, soft: bool) -> None:
+        """A request has come when the budget of its owner was used up."""
+        if (instruments := self._instruments) is not None:
+            key = instruments.labels.keys.of(owner_to_label(owner))
+            instruments.budget_exceeded.labels(key, "soft" if soft else "hard").value += 1
 
     def counted(self, options: ConnectionOptions) -> ConnectionOptions:
         """The same, and what no route sees is counted too."""

@@ -2,17 +2,23 @@
 
 from functools import partial
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.core.protocols.responses.fields import RequestLimits
 from antiphon.engines.load import PlacementOptions
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL
 from antiphon.engines.probes.examiner import DEFAULT_TIMES, ProbeTimes
 from antiphon.engines.requests import EngineOptions
+from antiphon.files.batches.batches import BatchLimits
+from antiphon.files.batches.input import InputLimits
 from antiphon.files.library import FileLimits
 from antiphon.files.vector_stores.indexer import DEFAULT_INDEXING, IndexerOptions
 from antiphon.gateway.background.attempts import RETRY_INTERVAL, BackgroundOptions
+from antiphon.gateway.batches.runner import STEP, BatchOptions
 from antiphon.gateway.limits.places import AdmissionLimits
+from antiphon.gateway.state.housekeeping import StoreLimits
+from antiphon.gateway.usage.budgets import Budget
+from antiphon.gateway.usage.prices import Price, Prices
 from antiphon.server.answers import TOO_SLOW, answer_unrouted
 from antiphon.server.parts import HttpLimits
 from antiphon.server.paths import ProtocolPaths, is_uploaded_form
@@ -33,9 +39,11 @@ class Intervals(Struct, frozen=True):
     probes: ProbeTimes = DEFAULT_TIMES
     readiness: float = LIFETIME
     indexing: IndexerOptions = DEFAULT_INDEXING
+    batch_step: float = STEP
 
 
 DEFAULT_INTERVALS = Intervals()
+DAY = 24 * 60 * 60
 
 
 # ---- options ---------------------------------------------------------------------------------------------------------
@@ -71,6 +79,23 @@ def file_limits(settings: Settings) -> FileLimits:
     return FileLimits(settings.files.max_file_bytes, settings.files.key_bytes, settings.files.max_bytes)
 
 
+def store_limits(settings: Settings) -> StoreLimits:
+    return StoreLimits(settings.store_max_bytes, settings.usage.keep_days)
+
+
+def prices(settings: Settings) -> Prices:
+    given = settings.usage.prices
+    by_model = {
+        model: Price(each.input, each.input if each.cached is None else each.cached, each.output)
+        for model, each in given.items()
+    }
+    return Prices(settings.usage.currency, by_model)
+
+
+def budgets(settings: Settings) -> dict[str, Budget]:
+    return {name: Budget(**structs.asdict(each)) for name, each in settings.usage.budgets.items()}
+
+
 def admission_limits(settings: Settings) -> AdmissionLimits:
     return AdmissionLimits(
         responses=settings.key_responses,
@@ -88,6 +113,22 @@ def background_options(settings: Settings, retry_interval: float) -> BackgroundO
         attempts=settings.background_attempts,
         patience=settings.background_patience,
         retry_interval=retry_interval,
+    )
+
+
+def batch_limits(settings: Settings) -> BatchLimits:
+    chosen = settings.batches
+    days = settings.retention_days
+    return BatchLimits(chosen.max_lines, chosen.max_bytes, unfinished=chosen.per_key, retention=int(days * DAY))
+
+
+def batch_options(settings: Settings, step: float) -> BatchOptions:
+    return BatchOptions(
+        places=settings.batches.engine_places,
+        lease=settings.background_lease,
+        attempts=settings.background_attempts,
+        input=InputLimits(lines=settings.batches.max_lines, line=settings.max_body_bytes),
+        step=step,
     )
 
 

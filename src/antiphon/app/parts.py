@@ -4,9 +4,10 @@ import asyncio
 import math
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import aiohttp
 from msgspec import Struct, field, structs
@@ -16,25 +17,30 @@ from antiphon.app.hosted_tools import HostedTools, make_containers
 from antiphon.app.lifetime import Beside, OwnAddresses
 from antiphon.app.mcp_servers import address_policy, mcp_limits, operator_servers
 from antiphon.app.options import (
+    DAY,
     DEFAULT_INTERVALS,
     Intervals,
     admission_limits,
     background_options,
+    batch_limits,
+    batch_options,
+    budgets,
     engine_options,
     file_limits,
     http_limits,
     placement_options,
+    prices,
     request_limits,
     store_kind,
 )
-from antiphon.app.retrieval import EmbeddingModels, Retrieval
+from antiphon.app.retrieval import EmbeddingModels, Retrieval, SentenceModel
+from antiphon.app.webhooks import make_sender, webhook_endpoints
 from antiphon.core.events.lifecycle import PADDED_TO, REASONING_EVENTS
 from antiphon.core.exchange.environment import Environment
-from antiphon.core.hosted.web_search import KIND as WEB_SEARCH
 from antiphon.core.knowledge.knowledge import Model
 from antiphon.core.knowledge.model_names import ModelNames
 from antiphon.core.protocols.chat.protocol import CHAT, ChatProtocol
-from antiphon.core.protocols.chat.ways import Rules
+from antiphon.core.protocols.chat.ways import NO_RULES, Rules
 from antiphon.core.protocols.client_protocol import ClientProtocol
 from antiphon.core.protocols.table import PROTOCOLS
 from antiphon.core.toolbox.mcp_servers import MCP as MCP_TOOL
@@ -43,20 +49,29 @@ from antiphon.engines.health import HealthChecks
 from antiphon.engines.pool import Pool
 from antiphon.engines.probes.examiner import Examiner
 from antiphon.engines.upstream import Engine
+from antiphon.files.batches.batches import Batches
 from antiphon.files.file_inputs import MOST_PROCESSES, OWN_PROCESSES, FileInputs, FileTexts
 from antiphon.files.library import FileLibrary
+from antiphon.files.uploads import Uploads
 from antiphon.gateway.background.workers import Workers
+from antiphon.gateway.batches.line_run import LineParts
+from antiphon.gateway.batches.runner import BatchRunner
 from antiphon.gateway.limits.owner_limits import Admission
 from antiphon.gateway.limits.places import AdmissionLimits
 from antiphon.gateway.limits.threads import ViewPlaces
 from antiphon.gateway.runs.checker import Checker
-from antiphon.gateway.runs.gateway import Gateway
+from antiphon.gateway.runs.gateway import Gateway, asks_for_approval
 from antiphon.gateway.runs.observers import MakeObserver
+from antiphon.gateway.runs.own_embeddings import OwnEmbeddings
 from antiphon.gateway.runs.steps import Equipment
 from antiphon.gateway.runs.timers import Timeouts
 from antiphon.gateway.state.conversations import Conversations
 from antiphon.gateway.state.owners import Keyring, Owners
 from antiphon.gateway.state.seal import load_key, make_sealer
+from antiphon.gateway.stored_prompts.folder import read_folder
+from antiphon.gateway.usage.budgets import Budgets
+from antiphon.gateway.usage.ledger import Ledger
+from antiphon.gateway.webhooks.messages import Webhooks
 from antiphon.ids import new_id
 from antiphon.logs import log
 from antiphon.sandbox.containers.containers import Containers
@@ -69,7 +84,7 @@ from antiphon.server.request_headers import AllowedHosts, CrossOrigin
 from antiphon.server.request_state import Exposed
 from antiphon.server.siblings import Siblings
 from antiphon.settings.keys import earlier_owners, is_loopback, key_owners, metrics_readers, needs_key
-from antiphon.settings.settings import Settings, data_directory
+from antiphon.settings.settings import Settings, data_directory, models_directory
 from antiphon.store.protocol import Store
 from antiphon.tools.mcp.runner import McpRunner, NoMcp
 from antiphon.tools.mcp.session import is_installed
@@ -79,8 +94,6 @@ from antiphon.transport.interfaces import WriteBatch
 
 if TYPE_CHECKING:
     from antiphon.engines.embedded.process import EngineProcess, SharedEngineProcess
-
-DAY = 24 * 60 * 60
 
 
 class Extensions(Struct, frozen=True):
@@ -96,6 +109,8 @@ class Extensions(Struct, frozen=True):
     kernels: Kernels | None = None
     # Protocols that clients may speak beside those of `PROTOCOLS`.
     protocols: Sequence[ClientProtocol] = ()
+    # It may download the model that file search embeds with, when the first file is indexed. Else one that is there is used.
+    downloads: bool = False
 
 
 NO_EXTENSIONS = Extensions()
@@ -156,8 +171,8 @@ def _embedded_engine(
     # Known before it runs, so that requests for it wait for it.
     engine.knowledge.models = (Model(id=process.alias, created=0, owned_by="antiphon"),)
     # Of this model on this engine: another engine's model of the same name is left alone.
-    engine.knowledge.sampling = {process.alias: process.sampling}
-    engine.knowledge.learn(process.alias, process.facts, "setting")
+    if process.weights is not None:
+        engine.knowledge.recognise(process.alias, process.weights)
     engine.loading = process.loading
     process.lost, process.moved, process.progressed = engine.lost, engine.moved, engine.progressed
     return engine
@@ -188,8 +203,11 @@ class Storage(Struct, frozen=True):
     """Uploaded files, what is found in them, and where code is run on them."""
 
     files: FileLibrary
+    batches: Batches
+    uploads: Uploads
     texts: FileTexts
     retrieval: Retrieval
+    embeddings: OwnEmbeddings
     # None: the settings switch them off.
     containers: Containers | None
 
@@ -198,16 +216,30 @@ def make_storage(given: Given, reader: Checker, pool: Pool) -> Storage:
     """`reader`: of files. `pool`: an engine of it may make the embeddings."""
     settings, stored, extensions = given.settings, given.store.files, given.extensions
     files, texts = FileLibrary(stored, file_limits(settings), new_id), FileTexts(reader.run)
-    models = EmbeddingModels(settings.vector_stores, pool, given.session)
+    sentences = SentenceModel(models_directory(settings), downloads=extensions.downloads)
+    models = EmbeddingModels(settings.vector_stores, pool, given.session, sentences=sentences)
     retrieval = Retrieval(settings.vector_stores, stored, files, texts, models, extensions.intervals.indexing)
-    return Storage(files, texts, retrieval, make_containers(settings, files, extensions.kernels, given.part.slot))
+    batches = Batches(stored, files, batch_limits(settings), new_id)
+    containers = make_containers(settings, files, extensions.kernels, given.part.slot)
+    return Storage(files, batches, Uploads(stored, files, new_id), texts, retrieval, OwnEmbeddings(models.own), containers)
 
 
 def make_resources(storage: Storage, gateway: Gateway) -> Resources:
     stores = storage.retrieval.stores
-    gateway.owners.moving_too += [storage.files.move_owner, stores.move_owner]
+    owned = (storage.files, stores, storage.batches, storage.uploads)
+    gateway.owners.moving_too += [each.move_owner for each in owned]
     conversations = Conversations(gateway.store, retention=gateway.retention, files=storage.files)
-    return Resources(conversations, storage.files, stores, storage.retrieval.store_files, storage.containers)
+    retrieval = storage.retrieval
+    return Resources(
+        conversations,
+        storage.files,
+        stores,
+        retrieval.store_files,
+        storage.batches,
+        storage.uploads,
+        storage.embeddings,
+        storage.containers,
+    )
 
 
 class Tools(Struct, frozen=True):
@@ -236,6 +268,7 @@ def make_gateway(
     given: Given, pool: Pool, equipment: Equipment, observers: Sequence[MakeObserver], recordings: Recordings | None
 ) -> Gateway:
     settings, store = given.settings, given.store
+    ledger = Ledger(store.accounts, pool.is_listed, is_kept=settings.usage.enabled)
     return Gateway(
         pool,
         store,
@@ -246,10 +279,18 @@ def make_gateway(
         unstored_retention=math.ceil(settings.unstored_retention),
         stores_messages=settings.store_messages,
         owners=Owners(store, earlier_owners(settings)),
+        ledger=ledger,
+        budgets=Budgets(store.accounts, ledger, prices(settings), budgets(settings)),
+        webhooks=Webhooks(webhook_endpoints(settings.webhooks)),
         make_sealer=partial(make_sealer, load_key(settings.seal_key, data_directory(settings))),
         observers=[*([recordings.observe] if recordings is not None else ()), *observers],
         may_record=recordings.may_record if recordings is not None else None,
     )
+
+
+def use_prompts(settings: Settings, gateway: Gateway) -> None:
+    if settings.prompts is not None:
+        gateway.prompts = read_folder(Path(settings.prompts))
 
 
 def make_equipment(settings: Settings, checker: Checker, tools: Mapping[str, ToolRunner], storage: Storage) -> Equipment:
@@ -270,17 +311,34 @@ def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Env
         always_summary=settings.reasoning_summary == "always",
         tools=tools,
         most_rounds=settings.tool_rounds,
+        polling_tools=settings.polling_tools,
         limits=request_limits(settings),
     )
 
 
-def make_protocols(settings: Settings, more: Sequence[ClientProtocol], tools: Collection[str] = ()) -> list[ClientProtocol]:
+def make_protocols(settings: Settings, more: Sequence[ClientProtocol], rules: Rules = NO_RULES) -> list[ClientProtocol]:
     """Chat Completions is none of them if all of its requests are passed through, for which there is a route, or if another
-    protocol has its path. `tools`: the types of those that the gateway runs."""
+    protocol has its path."""
     others = [each for each in PROTOCOLS if each is not CHAT]
     is_read = settings.chat == "reliable" and not any(CHAT.path in each.paths for each in more)
-    rules = Rules(frozenset(settings.chat_pass_models), frozenset(settings.chat_pass_keys), WEB_SEARCH in tools)
     return [*others, *([ChatProtocol(rules)] if is_read else ()), *more]
+
+
+def make_rules(settings: Settings, tools: Tools) -> Rules:
+    """How chat requests are answered."""
+
+    def attaches(owner: str, model: str | None) -> bool:
+        named = model or settings.default_model
+        models = (named, settings.model_names.get(named, named)) if named is not None else (None,)
+        return not all(asks_for_approval(tool) for tool in tools.mcp.attached(owner, models))
+
+    return Rules(
+        frozenset(settings.chat_pass_models),
+        frozenset(settings.chat_pass_keys),
+        tools.hosted.runners.keys(),
+        attaches=attaches,
+        helps=settings.chat_help,
+    )
 
 
 # ---- around the requests ---------------------------------------------------------------------------------------------
@@ -336,9 +394,28 @@ def make_parts(
 # ---- beside the requests ---------------------------------------------------------------------------------------------
 
 
-def make_beside(
-    given: Given, gateway: Gateway, storage: Storage, tools: Tools, own: OwnAddresses, options: ConnectionOptions
-) -> Beside:
+def make_batch_runner(
+    given: Given, gateway: Gateway, storage: Storage, reader: Checker, protocols: Sequence[ClientProtocol]
+) -> BatchRunner:
+    """`reader`: of files."""
+    settings, stored = given.settings, given.store.files
+    by_path = {path: each for each in protocols for path in each.paths}
+    options = batch_options(settings, given.extensions.intervals.batch_step)
+    parts = LineParts(new_id("gateway"), gateway, stored.database, storage.files, by_path, storage.embeddings, options.attempts)
+    return BatchRunner(stored, storage.files, reader.run, parts, options)
+
+
+class Made(NamedTuple):
+    """Parts that were made before what runs beside the requests."""
+
+    gateway: Gateway
+    storage: Storage
+    tools: Tools
+    batches: BatchRunner
+
+
+def make_beside(given: Given, made: Made, own: OwnAddresses, options: ConnectionOptions) -> Beside:
+    gateway, storage, tools, batches = made
     settings, pool, intervals = given.settings, gateway.pool, given.extensions.intervals
     return Beside(
         examiner=Examiner(
@@ -347,9 +424,12 @@ def make_beside(
         discovery=Discovery(pool, given.session, settings.upstream, engine_options(settings)),
         workers=Workers(gateway, background_options(settings, intervals.background_retry)),
         retrieval=storage.retrieval,
+        batches=batches,
         hosted=tools.hosted,
         mcp=tools.mcp,
         own_addresses=own,
         connection_options=options,
         drain_within=settings.shutdown_timeout,
+        webhooks=make_sender(settings, gateway, own),
+        prompts=None if settings.prompts is None else Path(settings.prompts),
     )

@@ -11,7 +11,15 @@ from msgspec import structs
 from antiphon import logs
 from antiphon.app.lifetime import BESIDE
 from antiphon.app.mcp_servers import address_policy, mcp_limits, operator_servers
-from antiphon.app.options import admission_limits, engine_options, file_limits, placement_options, request_limits
+from antiphon.app.options import (
+    admission_limits,
+    budgets,
+    engine_options,
+    file_limits,
+    placement_options,
+    prices,
+    request_limits,
+)
 from antiphon.core.protocols.responses.fields import RequestLimits
 from antiphon.server.parts import APP
 from antiphon.settings.errors import SettingsError
@@ -30,8 +38,16 @@ async def _use_keys(app: web.Application, old: Settings, new: Settings) -> None:
     # The names first: a request that comes with a new name then waits for what it owns.
     app[APP].gateway.owners.replace(earlier_owners(new))
     app[APP].gateway.admission.rename(earlier_owners(new))
+    app[APP].gateway.ledger.rename()
     app[APP].access.keyring.replace(key_owners(new))
     app[APP].access.metrics_keys.replace(metrics_readers(new))
+
+
+async def _use_usage(app: web.Application, old: Settings, new: Settings) -> None:
+    app[APP].gateway.budgets.prices = prices(new)
+    app[APP].gateway.budgets.use(budgets(new))
+    if new.usage.enabled != old.usage.enabled or new.usage.keep_days != old.usage.keep_days:
+        logs.log("restart needed", level=logging.WARNING, settings=["usage.enabled", "usage.keep_days"])
 
 
 async def _use_engines(app: web.Application, old: Settings, new: Settings) -> None:
@@ -85,6 +101,7 @@ PARTS = (
     Part(ADMISSION_LIMITS | REQUEST_LIMITS, _use_limits),
     Part(frozenset({"mcp", "tool_timeout"}), _use_tools),
     Part(frozenset({"files"}), _use_files),
+    Part(frozenset({"usage"}), _use_usage),
     Part(frozenset({"log_level", "log_format"}), _use_log_settings),
 )
 

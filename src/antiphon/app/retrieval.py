@@ -1,12 +1,17 @@
 """What a gateway has for vector stores: the stores, their files, the index of chunks, and who fills it."""
 
-from collections.abc import Callable
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
+from pathlib import Path
 
 import aiohttp
 from msgspec import structs
 
 from antiphon.engines.bodies import read_document, read_error
+from antiphon.engines.embedded import CannotEmbed
+from antiphon.engines.embedded.named_models import SENTENCES, ModelFile
 from antiphon.engines.pool import Pool
 from antiphon.engines.replies import ours
 from antiphon.engines.requests import EngineOptions
@@ -16,7 +21,7 @@ from antiphon.files.file_inputs import FileTexts
 from antiphon.files.library import FileLibrary
 from antiphon.files.vector_stores.indexer import Indexer, IndexerOptions, IndexerParts
 from antiphon.files.vector_stores.interfaces import VectorStoreLimits
-from antiphon.files.vector_stores.search import embeddings
+from antiphon.files.vector_stores.search import embeddings, sentence_vectors
 from antiphon.files.vector_stores.search.chunk_index import ChunkIndex
 from antiphon.files.vector_stores.search.embeddings import (
     Embedder,
@@ -25,9 +30,11 @@ from antiphon.files.vector_stores.search.embeddings import (
     WordVectors,
     embedding_request,
 )
+from antiphon.files.vector_stores.search.sentence_vectors import SentenceVectors
 from antiphon.files.vector_stores.store_files import StoreFiles
 from antiphon.files.vector_stores.vector_stores import VectorStores
 from antiphon.ids import new_id
+from antiphon.logs import log
 from antiphon.settings.errors import SettingsError, wrong_address
 from antiphon.settings.groups import fill_variables
 from antiphon.settings.tables import VectorStoreSettings
@@ -41,6 +48,9 @@ OFF = "off"
 WORDLLAMA = "wordllama"
 # They say: not these texts. 500 is what llama.cpp answers for a text that is too long.
 REFUSED = frozenset({400, 413, 422, 500})
+# Seconds until a download that failed is tried again.
+FETCH_AGAIN = 3600.0
+FetchModel = Callable[[ModelFile, Path], Awaitable[Path]]
 
 
 class EmbeddingModels:
@@ -52,9 +62,11 @@ class EmbeddingModels:
         pool: Pool,
         session: aiohttp.ClientSession,
         is_installed: Callable[[], bool] = embeddings.is_installed,
+        sentences: "SentenceModel | None" = None,
     ) -> None:
-        """Raises SettingsError. `is_installed`: whether there is a model that needs no server."""
+        """Raises SettingsError. `is_installed`: whether wordllama is there. `sentences`: a better one, without a server."""
         check_embeddings(settings, is_installed)
+        self._sentences = sentences
         self._settings = settings
         self._pool = pool
         self._server = _server(settings, session)
@@ -62,17 +74,26 @@ class EmbeddingModels:
         self._by_model: dict[str, Embedder] = {}
 
     @property
-    def current(self) -> Embedder | None:
+    def own(self) -> WordVectors | None:
+        """For requests that ask for vectors."""
+        return None if self._settings.embedding_model == OFF else self._word_vectors
+
+    async def current(self) -> Embedder | None:
         """For what is added now. None: searches use words alone."""
         chosen = self._settings.embedding_model
         if chosen == OFF:
             return None
-        return self._word_vectors if chosen in (None, WORDLLAMA) else self.of_model(chosen)
+        if chosen in (None, SENTENCES.name):
+            made = await self._sentences.fetched(must=chosen is not None) if self._sentences is not None else None
+            return made if made is not None or chosen is not None else self._word_vectors
+        return self._word_vectors if chosen == WORDLLAMA else self.of_model(chosen)
 
     def of_model(self, model: str) -> Embedder | None:
         """For chunks that were added with this model, whatever the settings say now."""
         if model == embeddings.MODEL:
             return self._word_vectors
+        if model == sentence_vectors.MODEL:
+            return self._sentences.here if self._sentences is not None else None
         if self._settings.embedding_model == OFF:
             return None
         if model not in self._by_model:
@@ -104,6 +125,49 @@ class EmbeddingModels:
         return found.engines[0], found.model or model
 
 
+async def _fetch(model: ModelFile, folder: Path) -> Path:
+    # It imports what shows the progress of downloads: most gateways need none.
+    from antiphon.engines.embedded.pulled_models import fetch
+
+    return await fetch(model, folder)
+
+
+class SentenceModel:
+    """The model of sentences, whose file is downloaded once."""
+
+    def __init__(self, folder: Path, *, downloads: bool, fetch: FetchModel | None = None) -> None:
+        """`folder`: of models. `downloads`: also where nobody has asked for this model."""
+        self._folder = folder
+        self._downloads = downloads
+        self._fetch = fetch or _fetch
+        self._turn = asyncio.Lock()
+        self._made: SentenceVectors | None = None
+        # After a download that failed; by the clock of the loop.
+        self._again_at = 0.0
+
+    @property
+    def here(self) -> SentenceVectors | None:
+        """None: it has not been downloaded, or a package that it needs is missing."""
+        if self._made is None and sentence_vectors.can_run():
+            file = SENTENCES.path_in(self._folder)
+            self._made = SentenceVectors(file) if SENTENCES.is_at(file) else None
+        return self._made
+
+    async def fetched(self, *, must: bool) -> SentenceVectors | None:
+        """`must`: the settings name it. None: it cannot be had now."""
+        if self.here is not None or not sentence_vectors.can_run() or not (must or self._downloads):
+            return self.here
+        async with self._turn:
+            now = asyncio.get_running_loop().time()
+            if self.here is None and now >= self._again_at:
+                try:
+                    await self._fetch(SENTENCES, self._folder)
+                except CannotEmbed as failed:
+                    self._again_at = now + FETCH_AGAIN
+                    log("not_embedded", level=logging.WARNING, model=SENTENCES.name, reason=str(failed))
+            return self.here
+
+
 async def _post(engine: Engine, body: bytes) -> bytes:
     try:
         answer = await engine.post(PATH, body)
@@ -128,7 +192,7 @@ def check_embeddings(settings: VectorStoreSettings, is_installed: Callable[[], b
     """What one setting alone does not show. Raises SettingsError."""
     chosen = settings.embedding_model
     if settings.embedding_url is not None:
-        if chosen in (None, OFF, WORDLLAMA):
+        if chosen in (None, OFF, WORDLLAMA, SENTENCES.name):
             raise SettingsError(f"{TABLE}.embedding_model is missing: {TABLE}.embedding_url needs the name of a model there")
         if wrong_address(settings.embedding_url) is not None:
             raise SettingsError(f"{TABLE}.embedding_url must be http://HOST:PORT or https://HOST, with a path or without one")
@@ -137,7 +201,8 @@ def check_embeddings(settings: VectorStoreSettings, is_installed: Callable[[], b
     _key(settings)
     if chosen == WORDLLAMA and not is_installed():
         raise SettingsError(missing_extra(f'{TABLE}.embedding_model = "{WORDLLAMA}"', "search"))
-    if chosen not in (None, OFF) and find_spec("numpy") is None:
+    is_missing = not sentence_vectors.can_run() if chosen == SENTENCES.name else find_spec("numpy") is None
+    if chosen not in (None, OFF) and is_missing:
         raise SettingsError(missing_extra(f"{TABLE}.embedding_model", "search"))
 
 
@@ -155,7 +220,7 @@ class Retrieval:
         models: EmbeddingModels,
         options: IndexerOptions,
     ) -> None:
-        index = ChunkIndex(stored.database, models.current, embedder_of=models.of_model, memory=settings.memory)
+        index = ChunkIndex(stored.database, current=models.current, embedder_of=models.of_model, memory=settings.memory)
         limits = VectorStoreLimits(
             stores=settings.max_stores, files=settings.max_files, key_bytes=settings.key_bytes, bytes=settings.max_bytes
         )

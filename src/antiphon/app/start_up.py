@@ -5,6 +5,7 @@ import asyncio
 import ctypes
 import gc
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -12,10 +13,12 @@ from aiohttp import web
 
 from antiphon import logs
 from antiphon.app.banner import Address
+from antiphon.errors import StoreUnavailable
 from antiphon.server.parts import APP
 from antiphon.settings.errors import SettingsError
 from antiphon.settings.keys import is_loopback, needs_key
-from antiphon.settings.settings import Settings, models_directory
+from antiphon.settings.settings import Settings, data_directory, models_directory
+from antiphon.store import CannotOpen, default_url, open_store
 
 if TYPE_CHECKING:
     from antiphon.engines.embedded.model_choice import Machine
@@ -56,9 +59,25 @@ OPEN_TO_ALL = (
 
 def refuse_to_be_open(settings: Settings) -> Settings:
     """Without a key only this machine is let in, unless the settings say that everybody is."""
-    if not needs_key(settings) and not settings.insecure_no_auth and not is_loopback(settings.host):
+    is_open = not needs_key(settings) and not settings.insecure_no_auth and not is_loopback(settings.host)
+    if is_open and not _has_stored_keys(settings):
         raise SettingsError(OPEN_TO_ALL.format(host=settings.host or "every address"))
     return settings
+
+
+def _has_stored_keys(settings: Settings) -> bool:
+    """A gateway that had keys needs one for good. In a thread of its own: an event loop may run here."""
+    url = settings.store or default_url(data_directory(settings))
+
+    async def read() -> bool:
+        async with open_store(url) as store:
+            return bool((await store.accounts.keys()).keys)
+
+    try:
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(asyncio.run, read()).result()
+    except (CannotOpen, StoreUnavailable):
+        return False
 
 
 def log_listening(app: web.Application, address: Address, embedded: "EngineProcess | SharedEngineProcess | None") -> None:

@@ -1,13 +1,14 @@
 """The commands and their flags."""
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
 import typer
+from typer.core import TyperOption
 
 from antiphon import __version__
 from antiphon.cli import options
@@ -18,6 +19,7 @@ from antiphon.cli.options import Command, Group
 from antiphon.settings.errors import SettingsError
 
 if TYPE_CHECKING:
+    from antiphon.cli.clients.program import Choice
     from antiphon.core.recording.rerun import Rerun
     from antiphon.settings.settings import Settings
 
@@ -152,9 +154,17 @@ def serve(
 
 
 class ClientCommand(Command):
-    """Arguments for the program are not parsed here: it has flags of the same names, and -mphi4 is not -m -p -h -i -4."""
+    """Runs another program. Arguments for it are not parsed here: it has flags of the same names, and -mphi4 is not
+    -m -p -h -i -4."""
 
     own_flags: OwnFlags
+    # How the help speaks of the program.
+    words: Mapping[str, str]
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for option in cast(list[TyperOption], self.params):
+            option.help = (option.help or "").format_map(self.words)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ours, theirs = split_arguments(args, self.own_flags)
@@ -162,86 +172,59 @@ class ClientCommand(Command):
         ctx.args = theirs
         return theirs
 
+    def run(self, settings: "Settings", choice: "Choice") -> int:
+        """The program's exit code."""
+        raise NotImplementedError
+
 
 class CodexCommand(ClientCommand):
     own_flags = CODEX_FLAGS
+    words = {"name": "Codex", "features": "features", "printed": "the configuration, to paste into your own"}
 
+    def run(self, settings: "Settings", choice: "Choice") -> int:
+        from antiphon.cli.codex.command import run_codex
 
-@app.command(cls=CodexCommand)
-def codex(
-    context: typer.Context,
-    show: Annotated[bool, typer.Option("--print", help="Only print the configuration, to paste into your own.")] = False,
-    full: Annotated[
-        bool, typer.Option("--full", help="Keep all features of Codex on, also for a small model or a small context window.")
-    ] = False,
-    anyway: Annotated[
-        bool, typer.Option("--anyway", help="Start Codex even if the context window of the model is too small for it.")
-    ] = False,
-    url: Annotated[
-        str | None,
-        typer.Option(
-            help="URL of the gateway, in front of what is for Codex. Default: the one at the port of the settings, else the "
-            "newest that runs on this machine, else a new one."
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="TOML file with Antiphon's settings. Default: antiphon.toml, if there is one.")
-    ] = None,
-) -> None:
-    """Run Codex on the gateway, which is started if it does not run. All other arguments, and --config KEY=VALUE, are passed to
-    Codex; so is everything after --."""
-    from antiphon.cli.clients.program import CannotStart, Choice
-    from antiphon.cli.codex.command import print_configuration, run_codex
-
-    choice = Choice(arguments=context.args, full=full, anyway=anyway, url=url, file=config)
-    chosen = _load({}, config)
-    try:
-        if show:
-            print_configuration(chosen, choice)
-            return
-        raise typer.Exit(run_codex(chosen, choice))
-    except (SettingsError, CannotStart) as reason:
-        _fail(str(reason))
+        return run_codex(settings, choice)
 
 
 class ClaudeCommand(ClientCommand):
     own_flags = CLAUDE_FLAGS
+    words = {"name": "Claude Code", "features": "tools", "printed": "the environment and the command, for a shell"}
+
+    def run(self, settings: "Settings", choice: "Choice") -> int:
+        from antiphon.cli.claude.command import run_claude
+
+        return run_claude(settings, choice)
 
 
-@app.command(cls=ClaudeCommand)
-def claude(
+CODEX_HELP = (
+    "Run Codex on the gateway, which is started if it does not run. All other arguments, and --config KEY=VALUE, are passed to "
+    "Codex; so is everything after --."
+)
+CLAUDE_HELP = (
+    "Run Claude Code on the gateway, which is started if it does not run. All other arguments are passed to Claude Code; so is "
+    "everything after --."
+)
+
+
+# The help lists the lowest first.
+@app.command("claude", cls=ClaudeCommand, help=CLAUDE_HELP)
+@app.command("codex", cls=CodexCommand, help=CODEX_HELP)
+def _client(
     context: typer.Context,
-    show: Annotated[bool, typer.Option("--print", help="Only print the environment and the command, for a shell.")] = False,
-    full: Annotated[
-        bool,
-        typer.Option("--full", help="Keep all tools of Claude Code on, also for a small model or a small context window."),
-    ] = False,
-    anyway: Annotated[
-        bool, typer.Option("--anyway", help="Start Claude Code even if the context window of the model is too small for it.")
-    ] = False,
-    url: Annotated[
-        str | None,
-        typer.Option(
-            help="URL of the gateway, in front of what is for Claude Code. Default: the one at the port of the settings, else "
-            "the newest that runs on this machine, else a new one."
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="TOML file with Antiphon's settings. Default: antiphon.toml, if there is one.")
-    ] = None,
+    only_prints: options.OnlyPrint = False,
+    full: options.Full = False,
+    anyway: options.Anyway = False,
+    url: options.ClientUrl = None,
+    config: options.ClientConfig = None,
 ) -> None:
-    """Run Claude Code on the gateway, which is started if it does not run. All other arguments are passed to Claude Code; so is
-    everything after --."""
-    from antiphon.cli.claude.command import print_command, run_claude
     from antiphon.cli.clients.program import CannotStart, Choice
 
-    choice = Choice(arguments=context.args, full=full, anyway=anyway, url=url, file=config)
+    command = cast(ClientCommand, context.command)
+    choice = Choice(arguments=context.args, only_prints=only_prints, full=full, anyway=anyway, url=url, file=config)
     chosen = _load({}, config)
     try:
-        if show:
-            print_command(chosen, choice)
-            return
-        raise typer.Exit(run_claude(chosen, choice))
+        raise typer.Exit(command.run(chosen, choice))
     except (SettingsError, CannotStart) as reason:
         _fail(str(reason))
 
@@ -267,6 +250,32 @@ def chat(
 
 
 @app.command(cls=Command)
+def batch(
+    file: Annotated[
+        Path,
+        typer.Argument(exists=True, dir_okay=False, help="Requests as OpenAI's batches have them, or a prompt on each line."),
+    ],
+    model: Annotated[str | None, typer.Option(help="Model of prompts, and of requests that name none.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the results go. Default: FILE.out.jsonl.")] = None,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Stop the batch of this file, and write what is done.")] = False,
+    url: options.Url = None,
+    config: options.Config = None,
+) -> None:
+    """Work through a file of requests while nobody else needs the engines, and write the results. Interrupted, it goes on; the
+    same command follows it again."""
+    from antiphon.cli.batch.command import CannotRun, run_batch
+    from antiphon.cli.gateway_client import GatewayFailed
+
+    chosen = _load({}, config)
+    try:
+        raise typer.Exit(run_batch(chosen, file, out, model=model, url=url, cancel=cancel))
+    except (SettingsError, GatewayFailed, CannotRun, OSError) as reason:
+        _fail(str(reason))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+@app.command(cls=Command)
 def ps(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again every second, until Ctrl-C.")] = False,
     as_json: options.AsJson = False,
@@ -280,6 +289,24 @@ def ps(
     try:
         raise typer.Exit(run_ps(chosen, url, watch=watch, as_json=as_json))
     except SettingsError as reason:
+        _fail(str(reason))
+
+
+@app.command(cls=Command)
+def usage(
+    days: Annotated[int, typer.Option(min=1, max=31, help="How many days, with today.")] = 7,
+    as_json: options.AsJson = False,
+    url: options.Url = None,
+    config: options.Config = None,
+) -> None:
+    """Show the tokens and requests of each key and model, and the tokens of each day: of the store, or of a gateway (--url)."""
+    from antiphon.cli.gateway_client import GatewayFailed
+    from antiphon.cli.team.usage import run_usage
+
+    chosen = _load({}, config)
+    try:
+        raise typer.Exit(run_usage(chosen, url, days=days, as_json=as_json))
+    except (SettingsError, GatewayFailed) as reason:
         _fail(str(reason))
 
 
@@ -387,14 +414,97 @@ def pull(
 @key.command("new", cls=Command)
 def new_key(
     name: Annotated[str, typer.Argument(help="Whose key it is. What is stored with it belongs to this name.")],
-    hashed: Annotated[bool, typer.Option("--hashed", help="Write only a hash of the key into the file.")] = False,
+    file: Annotated[bool, typer.Option("--file", help="Print a line for the configuration file, and store nothing.")] = False,
+    hashed: Annotated[bool, typer.Option("--hashed", help="The same, with only a hash of the key in the line.")] = False,
+    store: options.Store = None,
     config: options.Config = None,
 ) -> None:
-    """Make a key for a client, and print it with the line for the file. It is stored nowhere."""
-    from antiphon.cli.keys import key_lines
+    """Make a key for a client, and print it. It works at once; the store has only a hash of it."""
+    chosen = _load({"store": store}, config)
+    try:
+        if file or hashed:
+            from antiphon.cli.team.key_lines import key_lines
+
+            typer.echo(key_lines(chosen, name, hashed=hashed))
+            return
+        from antiphon.cli.team.keys import store_new
+
+        typer.echo(store_new(chosen, name))
+    except SettingsError as invalid:
+        _fail(str(invalid))
+
+
+@key.command("list", cls=Command)
+def list_keys(as_json: options.AsJson = False, store: options.Store = None, config: options.Config = None) -> None:
+    """List the keys in the store and the names in the settings, with their budgets."""
+    from antiphon.cli.team.keys import list_keys
 
     try:
-        typer.echo(key_lines(_load({}, config), name, hashed=hashed))
+        typer.echo(list_keys(_load({"store": store}, config), as_json=as_json))
+    except SettingsError as invalid:
+        _fail(str(invalid))
+
+
+@key.command("limit", cls=Command)
+def limit_key(
+    name: Annotated[str, typer.Argument(help="Whose keys.")],
+    tokens_per_day: Annotated[int | None, typer.Option(min=0, help="Tokens of prompts and answers.")] = None,
+    tokens_per_month: Annotated[int | None, typer.Option(min=0, help="The same in a month.")] = None,
+    requests_per_day: Annotated[int | None, typer.Option(min=0, help="Requests.")] = None,
+    requests_per_month: Annotated[int | None, typer.Option(min=0, help="The same in a month.")] = None,
+    cost_per_day: Annotated[float | None, typer.Option(min=0, help="Costs by the prices of the settings.")] = None,
+    cost_per_month: Annotated[float | None, typer.Option(min=0, help="The same in a month.")] = None,
+    soft: Annotated[bool, typer.Option("--soft", help="Only say so when it is used up.")] = False,
+    store: options.Store = None,
+    config: options.Config = None,
+) -> None:
+    """Set the budget of a name, in place of the one it has. Without a limit: it has none of its own."""
+    from antiphon.cli.team.keys import limit
+    from antiphon.gateway.usage.budgets import Budget
+
+    limits = {
+        "tokens_per_day": tokens_per_day,
+        "tokens_per_month": tokens_per_month,
+        "requests_per_day": requests_per_day,
+        "requests_per_month": requests_per_month,
+        "cost_per_day": cost_per_day,
+        "cost_per_month": cost_per_month,
+    }
+    given: dict[str, Any] = {limit: most for limit, most in limits.items() if most is not None}
+    try:
+        typer.echo(limit(_load({"store": store}, config), name, Budget(**given, soft=soft) if given else None))
+    except SettingsError as invalid:
+        _fail(str(invalid))
+
+
+@key.command("revoke", cls=Command)
+def revoke_key(
+    name: Annotated[str, typer.Argument(help="Whose keys.")],
+    ending: Annotated[str | None, typer.Option("--key", help="The last four characters of one key. Default: all.")] = None,
+    store: options.Store = None,
+    config: options.Config = None,
+) -> None:
+    """Refuse the keys of a name from now on, in every gateway. What they stored stays."""
+    from antiphon.cli.team.keys import revoke
+
+    try:
+        typer.echo(revoke(_load({"store": store}, config), name, ending))
+    except SettingsError as invalid:
+        _fail(str(invalid))
+
+
+@key.command("rotate", cls=Command)
+def rotate_key(
+    name: Annotated[str, typer.Argument(help="Whose keys.")],
+    grace: Annotated[float, typer.Option(min=0, help="Seconds for which the other keys are still let in.")] = 0,
+    store: options.Store = None,
+    config: options.Config = None,
+) -> None:
+    """Make a key in place of all others of this name. What they stored belongs to the name, and stays."""
+    from antiphon.cli.team.keys import rotate
+
+    try:
+        typer.echo(rotate(_load({"store": store}, config), name, grace))
     except SettingsError as invalid:
         _fail(str(invalid))
 

@@ -5,7 +5,7 @@ import ipaddress
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from http.client import HTTPException, HTTPResponse
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,6 +33,7 @@ CUT_OFF = "The gateway at {url} closed the connection in the middle of its answe
 SILENCE = 300.0
 PIECE = 64 * 1024
 DONE = b"[DONE]"
+NO_HEADERS: Mapping[str, str] = {}
 
 
 class GatewayFailed(Exception):
@@ -94,6 +95,21 @@ class GatewayClient:
             raise GatewayFailed(NO_GATEWAY.format(url=self.url))
         return found[name]
 
+    def send(self, path: str, body: bytes | Iterable[bytes], headers: Mapping[str, str] = NO_HEADERS) -> Any:
+        """`headers`: beside those of every request; of a body in pieces, its length."""
+        with self._opened(path, body, headers=headers) as answer, self._errors_translated():
+            return msgspec.json.decode(answer.read())
+
+    def pieces(self, path: str) -> Iterator[bytes]:
+        """What is there, as it comes."""
+        with self._opened(path) as answer:
+            while True:
+                with self._errors_translated():
+                    piece = answer.read1(PIECE)
+                if not piece:
+                    return
+                yield piece
+
     def stream(self, path: str, body: dict[str, Any]) -> Generator[dict[str, Any]]:
         """The events of a streamed answer. A caller that closes the generator ends the engine's work."""
         frames = FrameReader()
@@ -109,8 +125,14 @@ class GatewayClient:
                     return
 
     @contextlib.contextmanager
-    def _opened(self, path: str, body: bytes | None = None, timeout: float = SILENCE) -> Iterator[HTTPResponse]:
-        request = urllib.request.Request(self.url + path, body, self._headers)
+    def _opened(
+        self,
+        path: str,
+        body: bytes | Iterable[bytes] | None = None,
+        timeout: float = SILENCE,
+        headers: Mapping[str, str] = NO_HEADERS,
+    ) -> Iterator[HTTPResponse]:
+        request = urllib.request.Request(self.url + path, body, {**self._headers, **headers})
         with self._errors_translated():
             answer = self._opener.open(request, timeout=timeout)
         with answer:

@@ -69,6 +69,28 @@ Url = Annotated[str | None, typer.Option(help="Address of the gateway. Default: 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 
 
+# ---- codex, claude: the words in braces are those of the command ------------------------------------------------------
+
+OnlyPrint = Annotated[bool, typer.Option("--print", help="Only print {printed}.")]
+Full = Annotated[
+    bool, typer.Option("--full", help="Keep all {features} of {name} on, also for a small model or a small context window.")
+]
+Anyway = Annotated[
+    bool, typer.Option("--anyway", help="Start {name} even if the context window of the model is too small for it.")
+]
+ClientUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        help="URL of the gateway, in front of what is for {name}. Default: the one at the port of the settings, else the "
+        "newest that runs on this machine, else a new one.",
+    ),
+]
+ClientConfig = Annotated[
+    Path | None, typer.Option("--config", help="TOML file with Antiphon's settings. Default: antiphon.toml, if there is one.")
+]
+
+
 # ---- serve -----------------------------------------------------------------------------------------------------------
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on. Default: 127.0.0.1.")]

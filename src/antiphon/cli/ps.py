@@ -109,7 +109,7 @@ def _gateway(found: Mapping[str, Any], now: float) -> Iterator[str]:
         yield from (INDENT + line for line in _engine(engine))
     running = found["running"]
     yield f"{INDENT}{len(running)} response{'' if len(running) == 1 else 's'} in flight"
-    yield from (2 * INDENT + line for line in _columns([_run(run) for run in running]))
+    yield from (2 * INDENT + line for line in columns([_run(run) for run in running]))
 
 
 def _uptime(gateway: Mapping[str, Any], now: float) -> Iterator[str]:
@@ -128,7 +128,7 @@ def _engine(engine: Mapping[str, Any]) -> Iterator[str]:
         return
     yield f"{kind} at {engine['url']}: {', '.join(_business(engine))}"
     models = engine["models"]
-    yield from (INDENT + line for line in _columns([_model(model) for model in models[:MAX_MODELS_SHOWN]]))
+    yield from (INDENT + line for line in columns([_model(model) for model in models[:MAX_MODELS_SHOWN]]))
     if len(models) > MAX_MODELS_SHOWN:
         yield f"{INDENT}and {len(models) - MAX_MODELS_SHOWN} more models"
     if engine["any_model"]:
@@ -162,7 +162,7 @@ def _run(run: Mapping[str, Any]) -> list[str]:
     return [run["model"], run["channel"], run["owner"] or "", f"{run['seconds']:.1f} s", run["state"], run["id"]]
 
 
-def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Columns that nobody has anything in are left out."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width).rstrip() for row in rows]

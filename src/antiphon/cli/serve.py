@@ -20,6 +20,7 @@ from antiphon import __version__, logs
 from antiphon.app import running_gateways
 from antiphon.app.app import make_app, make_runner
 from antiphon.app.banner import Address, Banner
+from antiphon.app.parts import Extensions
 from antiphon.app.reload import Reloader
 from antiphon.app.running_gateways import find
 from antiphon.app.start_up import announce_stop, collect_less, log_listening, loop_factory, refuse_to_be_open, return_memory
@@ -172,7 +173,7 @@ async def _serve(given: Settings, load: Callable[[], Settings]) -> None:
     async with make_session(given.transport) as session, contextlib.AsyncExitStack() as opened:
         settings, embedded = await choose_engines(given, session)
         store = await opened.enter_async_context(open_store(settings.store or default_url(data_directory(settings))))
-        app = make_app(settings, session, store, embedded)
+        app = make_app(settings, session, store, embedded, Extensions(downloads=True))
         reloader = Reloader(app, given, refuse_to_be_open)
         runner = make_runner(app)
         await runner.setup()

@@ -13,6 +13,7 @@ from msgspec import Struct
 from antiphon.core.knowledge.dialect import Dialect, Lookup, Sign
 from antiphon.core.knowledge.dialects import KNOWN, PLAIN
 from antiphon.core.knowledge.knowledge import Model
+from antiphon.core.knowledge.known_weights import Shape
 from antiphon.engines.bodies import read_document
 from antiphon.errors import UNREADABLE, ApiError
 from antiphon.transport import CLOSE_CONNECTION
@@ -189,6 +190,8 @@ async def _model(documents: EngineDocuments, dialect: Dialect, model: dict[str, 
     window = await documents.look_up(dialect.window, model["id"], at)
     vision = await documents.look_up(dialect.vision, model["id"], at)
     parameters = await documents.look_up(dialect.parameters, model["id"], at)
+    vocabulary = await documents.look_up(dialect.vocabulary, model["id"], at)
+    embedding = await documents.look_up(dialect.embedding, model["id"], at)
     slots = await documents.look_up(dialect.slots, model["id"], at)
     loading_state = await documents.look_up(dialect.loading_state, model["id"], at)
     return Model(
@@ -197,10 +200,15 @@ async def _model(documents: EngineDocuments, dialect: Dialect, model: dict[str, 
         owned_by=str(model.get("owned_by") or "engine"),
         window=window if isinstance(window, int) and window > 0 else None,
         parameters=parameters if isinstance(parameters, int) and parameters > 0 else None,
+        shape=_shape(parameters, vocabulary, embedding),
         slots=slots if isinstance(slots, int) and slots > 0 else None,
         vision=vision is True,
         loaded=loading_state in (None, LOADED),
     )
+
+
+def _shape(*counts: Any) -> Shape | None:
+    return Shape(*counts) if all(isinstance(count, int) for count in counts) else None
 
 
 async def find_local_engines(

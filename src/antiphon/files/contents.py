@@ -42,6 +42,9 @@ class Contents(Protocol):
 
     def read(self, id: str) -> AsyncIterator[bytes]: ...
 
+    async def part(self, id: str, start: int, size: int) -> bytes:
+        """So many bytes of it, from this place on: fewer, if it ends before."""
+
     def local_copy(self, id: str) -> AbstractAsyncContextManager[Path]:
         """A path under which it can be read, and must not be changed."""
 
@@ -100,6 +103,12 @@ class FolderContents:
         finally:
             file.close()
 
+    async def part(self, id: str, start: int, size: int) -> bytes:
+        try:
+            return await in_thread(lambda: _read_part(self._path(id), start, size))
+        except OSError as gone:
+            raise StoreUnavailable(GONE) from gone
+
     @contextlib.asynccontextmanager
     async def local_copy(self, id: str) -> AsyncIterator[Path]:
         yield self._path(id)
@@ -122,6 +131,12 @@ class FolderContents:
                 with contextlib.suppress(FileNotFoundError):
                     if entry.stat().st_mtime <= until:
                         yield entry.name
+
+
+def _read_part(path: Path, start: int, size: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(start)
+        return file.read(size)
 
 
 class FolderWriter:
@@ -179,6 +194,15 @@ class DatabaseContents:
         while (piece := await self._database.read(files.read_part(id, number))) is not None:
             yield piece
             number += 1
+
+    async def part(self, id: str, start: int, size: int) -> bytes:
+        # Every piece but the last has this size.
+        number, end, pieces = start // PIECE, start + size, list[bytes]()
+        while number * PIECE < end and (piece := await self._database.read(files.read_part(id, number))) is not None:
+            first = number * PIECE
+            pieces.append(piece[max(0, start - first) : end - first])
+            number += 1
+        return b"".join(pieces)
 
     @contextlib.asynccontextmanager
     async def local_copy(self, id: str) -> AsyncIterator[Path]:

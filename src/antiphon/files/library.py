@@ -102,17 +102,19 @@ class FileLibrary:
             return await upload.finish(filename, purpose, expires_after=expires_after, content_type=content_type)
 
     @contextlib.asynccontextmanager
-    async def receiving(self, owner: str) -> AsyncIterator["Upload"]:
-        """A file that arrives: `write()` its pieces, then `finish()` it. Nothing is left of one that is not finished."""
+    async def receiving(self, owner: str, *, is_ours: bool = False) -> AsyncIterator["Upload"]:
+        """A file that arrives: `write()` its pieces, then `finish()` it. Nothing is left of one that is not finished.
+        `is_ours`: the gateway writes it, and no limit counts: what it has would be lost."""
         used = await self._database.read(operations.bytes_used(owner, self._now()))
         # As OpenAI writes them.
         id = self._new_id("file").replace("_", "-", 1)
-        upload = Upload(self, id, owner, used, await self._contents.begin(id))
+        upload = Upload(self, id, owner, None if is_ours else used, await self._contents.begin(id))
         try:
             yield upload
         finally:
-            self._arriving[owner] -= upload.size
-            self._arriving += Counter()
+            if not is_ours:
+                self._arriving[owner] -= upload.size
+                self._arriving += Counter()
             await upload.leave()
 
     def count(self, owner: str, size: int, used: BytesUsed) -> None:
@@ -124,8 +126,17 @@ class FileLibrary:
         self, id: str, owner: str, size: int, filename: str, purpose: str, expires_after: int | None, content_type: str | None
     ) -> FileRecord:
         """Its contents are there. Raises if there is no room for them."""
+        record = self.record_of(id, owner, size, filename, purpose, expires_after, content_type)
+        used = await self._database.write(operations.add(record, self.limits.key, self.limits.all, record.created_at))
+        if used is not None:
+            self.limits.check_room(used, BytesUsed(size, size))
+        return record
+
+    def record_of(
+        self, id: str, owner: str, size: int, filename: str, purpose: str, expires_after: int | None, content_type: str | None
+    ) -> FileRecord:
         now = self._now()
-        record = FileRecord(
+        return FileRecord(
             id=id,
             owner=owner,
             created_at=now,
@@ -135,10 +146,10 @@ class FileLibrary:
             filename=filename,
             content_type=content_type,
         )
-        used = await self._database.write(operations.add(record, self.limits.key, self.limits.all, now))
-        if used is not None:
-            self.limits.check_room(used, BytesUsed(size, size))
-        return record
+
+    async def check_room(self, owner: str) -> None:
+        """Raises if there is no room for anything more of this owner."""
+        self.limits.check_room(await self._database.read(operations.bytes_used(owner, self._now())), BytesUsed(1, 1))
 
     # ---- finding -----------------------------------------------------------------------------------------------------
 
@@ -171,6 +182,13 @@ class FileLibrary:
             yield piece
         _check_whole(record, size)
 
+    async def part(self, record: FileRecord, start: int, size: int) -> bytes:
+        """So many bytes of the contents. Raises StoreUnavailable if they are not there."""
+        part = await self._contents.part(record.id, start, size)
+        if len(part) != size:
+            raise StoreUnavailable(GONE)
+        return part
+
     @contextlib.asynccontextmanager
     async def local_copy(self, record: FileRecord) -> AsyncIterator[Path]:
         """A path under which the contents can be read, until the end of the block. It must not be changed. Raises like
@@ -193,6 +211,10 @@ class FileLibrary:
         removed = await self._database.write(operations.delete(owner, id))
         await self._contents.remove(id)
         return removed
+
+    async def remove_contents(self, id: str) -> None:
+        """Of what is no file."""
+        await self._contents.remove(id)
 
     async def sweep(self) -> int:
         """Removes files that have expired, and what uploads that died have left. Returns how many."""
@@ -221,9 +243,10 @@ def _check_whole(record: FileRecord, size: int) -> None:
 class Upload:
     """A file that arrives."""
 
-    def __init__(self, library: FileLibrary, id: str, owner: str, used: BytesUsed, writer: ContentWriter) -> None:
+    def __init__(self, library: FileLibrary, id: str, owner: str, used: BytesUsed | None, writer: ContentWriter) -> None:
+        """`used`: None if there is no limit."""
         self._library = library
-        self._id = id
+        self.id = id
         self._owner = owner
         self._used = used
         self._writer = writer
@@ -235,8 +258,9 @@ class Upload:
     async def write(self, piece: bytes) -> None:
         """Raises as soon as it is too large."""
         self.size += len(piece)
-        self._library.count(self._owner, len(piece), self._used)
-        self._library.limits.check_size(self.size)
+        if self._used is not None:
+            self._library.count(self._owner, len(piece), self._used)
+            self._library.limits.check_size(self.size)
         self._waiting += piece
         while len(self._waiting) >= PIECE:
             await self._flush()
@@ -250,8 +274,7 @@ class Upload:
     async def finish(
         self, filename: str, purpose: str, *, expires_after: int | None = None, content_type: str | None = None
     ) -> FileRecord:
-        await self._flush()
-        await self._writer.finish()
+        await self._close()
         # To its end, also if the client leaves now: a row without contents would be worse than a file that nobody asked for.
         adding = asyncio.create_task(self._add(filename, purpose, expires_after, content_type))
         try:
@@ -260,10 +283,22 @@ class Upload:
             await asyncio.wait({adding})
             raise
 
+    async def _close(self) -> None:
+        await self._flush()
+        await self._writer.finish()
+
+    async def close(self, filename: str, purpose: str, expires_after: int | None, content_type: str | None) -> FileRecord:
+        """All of it is there. Its row is still to be written; then it is `added()`."""
+        await self._close()
+        return self._library.record_of(self.id, self._owner, self.size, filename, purpose, expires_after, content_type)
+
+    def added(self) -> None:
+        self._is_finished = True
+
     async def _add(self, filename: str, purpose: str, expires_after: int | None, content_type: str | None) -> FileRecord:
         given = filename, purpose, expires_after, content_type
-        record = await self._library.add(self._id, self._owner, self.size, *given)
-        self._is_finished = True
+        record = await self._library.add(self.id, self._owner, self.size, *given)
+        self.added()
         return record
 
     async def leave(self) -> None:

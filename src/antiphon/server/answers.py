@@ -64,8 +64,9 @@ def notice_header(notices: Sequence[str]) -> dict[str, str]:
     text = "; ".join(notices)[:LONGEST_HEADER]
     if not text:
         return {}
-    plain = "".join(letter if " " <= letter <= "~" else "?" for letter in text)
-    return {"antiphon-notice": plain}
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(letter if " " <= letter <= "~" else "?" for letter in text)
+    return {"antiphon-notice": text}
 
 
 # ---- The headers that say how many requests a key may still send, as OpenAI's clients know them ----------------------

@@ -8,12 +8,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
-import msgspec
 from aiohttp import web
 from msgspec import Struct
 
 from antiphon.core.protocols.responses.fields import RequestLimits
-from antiphon.core.protocols.responses.read import decode_json, read_struct, unknown_notices
+from antiphon.core.protocols.responses.read import read_struct, unknown_notices
 from antiphon.errors import BodyTooLarge, counted
 from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.server.answers import notice_header
@@ -94,17 +93,3 @@ async def _read_within(request: web.Request, most: int) -> bytes:
 
 def _too_large(most: int) -> BodyTooLarge:
     return BodyTooLarge(TOO_LARGE.format(most=counted(most, "byte")))
-
-
-# ---- the model that a body names, for an engine that gets it as it is ------------------------------------------------
-
-
-def model_of(body: bytes) -> str | None:
-    value = decode_json(body)
-    model = value.get("model") if isinstance(value, dict) else None
-    return model if isinstance(model, str) else None
-
-
-def with_model(body: bytes, model: str) -> bytes:
-    value = decode_json(body)
-    return msgspec.json.encode(value | {"model": model}) if isinstance(value, dict) else body

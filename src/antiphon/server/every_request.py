@@ -19,7 +19,7 @@ from antiphon.transport import reads_whole
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 # The names of headers, made once.
-REQUEST_ID, PROCESSING_MS = istr("x-request-id"), istr("openai-processing-ms")
+REQUEST_ID, PROCESSING_MS, WAY = istr("x-request-id"), istr("openai-processing-ms"), istr("antiphon-way")
 
 
 @reads_whole
@@ -74,6 +74,8 @@ def _set_headers(request: web.Request, state: RequestState, headers: CIMultiDict
     headers[hdrs.SERVER] = SERVER
     headers[REQUEST_ID] = state.id
     headers[PROCESSING_MS] = str(round((time.perf_counter() - state.began) * 1000))
+    if state.way is not None:
+        headers[WAY] = state.way
     cross_origin = app.access.cross_origin
     if cross_origin.origins:
         headers.update(cross_origin.headers(request.headers.get("Origin")))

@@ -82,7 +82,7 @@ def _is_address(name: str) -> bool:
 ALL_ORIGINS = "*"
 # What a page may read of an answer beside its body.
 EXPOSED = (
-    "x-request-id, antiphon-notice, retry-after, x-should-retry, openai-processing-ms, "
+    "x-request-id, antiphon-notice, antiphon-way, retry-after, x-should-retry, openai-processing-ms, "
     "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests"
 )
 METHODS = "GET, POST, DELETE, OPTIONS"

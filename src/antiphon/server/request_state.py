@@ -4,22 +4,27 @@ import logging
 import re
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from aiohttp import web
 
 from antiphon import __version__
+from antiphon.gateway.usage.model_names import OTHER
 from antiphon.ids import new_id
 from antiphon.logs import log, logger
-from antiphon.server.metrics.instruments import OTHER, Amount, Instruments
+from antiphon.server.metrics.instruments import Amount, Instruments
 from antiphon.server.paths import canonical_path
 from antiphon.transport import AnswerError
+
+# How a request of an API that engines have, too, is answered: read and checked here, or passed to an engine as it came. The
+# setting `chat` has the same names.
+Way = Literal["reliable", "pass"]
 
 
 class RequestState:
     """What is known of a request from its arrival to its line in the log."""
 
-    __slots__ = ("began", "finished", "id", "logged", "owner", "started")
+    __slots__ = ("began", "finished", "id", "logged", "owner", "started", "way")
 
     def __init__(self, id: str) -> None:
         self.id = id
@@ -32,6 +37,8 @@ class RequestState:
         self.started: web.StreamResponse | None = None
         # As OWNER. None: its key has not been checked.
         self.owner: str | None = None
+        # None: there is only one.
+        self.way: Way | None = None
 
 
 STATE = web.RequestKey("request_state", RequestState)

@@ -12,7 +12,7 @@ from msgspec import Struct, inspect, structs
 from antiphon.settings.errors import SettingsError, allowed, did_you_mean, shown
 
 # What their values say, or may contain, is for nobody's eyes.
-SECRET = frozenset({"args", "command", "embedding_key", "embedding_url", "env", "headers", "key", "url"})
+SECRET = frozenset({"args", "command", "embedding_key", "embedding_url", "env", "headers", "key", "secret", "url"})
 # Where a setting was given, for a person: by its name.
 Where = Callable[[str], str]
 

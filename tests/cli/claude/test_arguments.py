@@ -12,19 +12,15 @@ from antiphon.settings.settings import Settings
 
 
 @pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Choice]]:
-    """What was chosen for each run, or for what was printed instead."""
-    seen: list[tuple[str, Choice]] = []
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[Choice]:
+    """What was chosen for each run."""
+    seen: list[Choice] = []
 
-    def run(settings: Settings, choice: Choice) -> int:
-        seen.append(("run", choice))
+    def run_claude(settings: Settings, choice: Choice) -> int:
+        seen.append(choice)
         return 0
 
-    def show(settings: Settings, choice: Choice) -> None:
-        seen.append(("print", choice))
-
-    monkeypatch.setattr("antiphon.cli.claude.command.run_claude", run)
-    monkeypatch.setattr("antiphon.cli.claude.command.print_command", show)
+    monkeypatch.setattr("antiphon.cli.claude.command.run_claude", run_claude)
     return seen
 
 
@@ -45,32 +41,32 @@ def type_claude(*arguments: str) -> str:
     ],
     ids=" ".join,
 )
-def test_what_is_for_claude_code_reaches_it_as_it_is(arguments: list[str], runs: list[tuple[str, Choice]]) -> None:
+def test_what_is_for_claude_code_reaches_it_as_it_is(arguments: list[str], runs: list[Choice]) -> None:
     assert type_claude(*arguments) == ""
-    assert runs == [("run", Choice(arguments))]
+    assert runs == [Choice(arguments)]
 
 
-def test_everything_after_two_dashes_is_for_claude_code(runs: list[tuple[str, Choice]]) -> None:
+def test_everything_after_two_dashes_is_for_claude_code(runs: list[Choice]) -> None:
     type_claude("--anyway", "--", "--full", "--print", "Say hello", "--", "-h")
-    assert runs == [("run", Choice(["--full", "--print", "Say hello", "--", "-h"], anyway=True))]
+    assert runs == [Choice(["--full", "--print", "Say hello", "--", "-h"], anyway=True)]
 
 
 def test_own_flags_come_first_and_those_that_claude_code_does_not_have_may_come_later(
-    runs: list[tuple[str, Choice]], tmp_path: Path
+    runs: list[Choice], tmp_path: Path
 ) -> None:
     file = tmp_path / "mine.toml"
     file.write_text("port = 1234\n")
     type_claude("--url=http://[::1]:8484", "--config", str(file), "-p", "Say hello", "--full")
-    assert runs == [("run", Choice(["-p", "Say hello"], full=True, url="http://[::1]:8484", file=file))]
+    assert runs == [Choice(["-p", "Say hello"], full=True, url="http://[::1]:8484", file=file)]
 
 
-def test_print_in_front_is_antiphons(runs: list[tuple[str, Choice]]) -> None:
+def test_print_in_front_is_antiphons(runs: list[Choice]) -> None:
     type_claude("--print", "-p", "Say hello")
-    assert runs == [("print", Choice(["-p", "Say hello"]))]
+    assert runs == [Choice(["-p", "Say hello"], only_prints=True)]
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
-def test_help_is_antiphons_if_nothing_is_for_claude_code(flag: str, runs: list[tuple[str, Choice]]) -> None:
+def test_help_is_antiphons_if_nothing_is_for_claude_code(flag: str, runs: list[Choice]) -> None:
     assert "Run Claude Code on the gateway" in type_claude("--full", flag)
     assert runs == []
 

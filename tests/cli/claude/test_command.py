@@ -4,14 +4,16 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from support.codex import Person, write_codex
+from support.codex import Person, typed, write_codex
 from support.engine import OWN_FIELDS, MockEngine
 from support.gateway import GatewayUnderTest, running_gateway, started
+from support.terminal import Terminal
 
 from bench.processes import free_port
 
 pytestmark = pytest.mark.timeout(60, func_only=True)
 
+SESSION = "01a1e3ab-d95d-7132-9a21-ba70f05a0394"
 # Its variables that decide anything, then its arguments.
 SHOW = 'env | grep -E "^(ANTHROPIC|CLAUDE|DISABLE|NO_PROXY)" | sort; echo "arguments: $@"'
 
@@ -40,7 +42,7 @@ async def test_claude_code_is_led_to_the_gateway_and_nowhere_else(person: Person
     assert variables["ANTHROPIC_AUTH_TOKEN"] == "none"
     models = [name for name in variables if name.endswith("_MODEL")]
     assert {variables[name] for name in models} == {"mock"}
-    assert len(models) == 5
+    assert len(models) == 6
     assert variables["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] == variables["DISABLE_TELEMETRY"] == "1"
     assert variables["CLAUDE_CODE_EFFORT_LEVEL"] == "low"
     assert not {"ANTHROPIC_API_KEY", "CLAUDE_CODE_USE_BEDROCK"} & variables.keys()
@@ -55,6 +57,10 @@ async def test_the_exit_code_and_the_key_are_passed_on(person: Person, engine: M
         code, output = await person.types("claude", "--url", gateway.url)
         assert code == 2
         assert f"The gateway at {gateway.url} needs a key. Set ANTIPHON_API_KEY to one" in output
+        person.environment["ANTIPHON_API_KEY"] = "wrong"
+        code, output = await person.types("claude", "--url", gateway.url)
+        assert code == 2
+        assert f"The gateway at {gateway.url} does not know the key. Set ANTIPHON_API_KEY to one" in output
         person.environment["ANTIPHON_API_KEY"] = "secret"
         assert await person.types("claude", "--url", gateway.url) == (7, "secret\n")
 
@@ -84,6 +90,32 @@ async def test_without_claude_code_the_error_says_how_to_install_it(person: Pers
     code, output = await person.types("claude")
     assert code == 2
     assert "Claude Code was not found on the PATH. Install it with `npm install -g @anthropic-ai/claude-code`" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "id", "is_named"),
+    [
+        ([], SESSION, True),
+        (["--model", "mock"], SESSION, True),
+        # A program reads what it says, even in a terminal.
+        (["-p", "Say hello"], SESSION, False),
+        # The transcript of a sub-agent.
+        ([], "agent-a1", False),
+    ],
+)
+async def test_at_its_end_a_session_in_a_terminal_is_named_with_the_command_that_continues_it(
+    person: Person, gateway: GatewayUnderTest, tmp_path: Path, arguments: list[str], id: str, is_named: bool
+) -> None:
+    writes = f'mkdir -p "$CLAUDE_CONFIG_DIR/projects/-garden"; echo "{{}}" > "$CLAUDE_CONFIG_DIR/projects/-garden/{id}.jsonl"'
+    person.environment["PATH"] = write_codex(tmp_path / "other", f"{writes}; echo Goodbye", name="claude")
+    terminal = Terminal()
+    async with typed(person, "--url", gateway.url, *arguments, terminal=terminal, command="claude") as process:
+        await terminal.shows(b"Goodbye")
+        if is_named:
+            await terminal.shows(f"antiphon claude --url {gateway.url} --resume {id}".encode())
+        assert await process.wait() == 0
+    assert (b"--resume" in terminal.shown) is is_named
+    terminal.close()
 
 
 # ---- models and windows ----------------------------------------------------------------------------------------------

@@ -70,6 +70,7 @@ def test_there_is_room_for_work_before_a_conversation_is_compacted(window: int, 
 def test_a_large_window_is_told_as_it_is() -> None:
     assert window_variables(200_000) == {
         "CLAUDE_CODE_MAX_CONTEXT_TOKENS": "200000",
+        "CLAUDE_CODE_DISABLE_1M_CONTEXT": "1",
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "32000",
         "CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS": "25000",
     }
@@ -89,7 +90,7 @@ def test_the_least_window_has_room_for_the_first_prompt_and_as_much_work_again(l
 def test_a_lean_claude_code_keeps_what_its_user_chooses() -> None:
     assert lean_options(["-p", "Say hello"]) == list(LEAN_OPTIONS)
     chosen = ["--tools", "Bash", "--append-system-prompt=Be kind.", "--settings", "mine.json"]
-    assert lean_options(chosen) == ["--disable-slash-commands"]
+    assert lean_options(chosen) == []
 
 
 # ---- the folder ------------------------------------------------------------------------------------------------------

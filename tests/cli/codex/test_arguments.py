@@ -21,7 +21,6 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[Choice]:
         return 0
 
     monkeypatch.setattr("antiphon.cli.codex.command.run_codex", run_codex)
-    monkeypatch.setattr("antiphon.cli.codex.command.print_configuration", run_codex)
     return seen
 
 

@@ -268,6 +268,31 @@ async function files(url) {
   };
 }
 
+// A batch is made, followed to its end, read, listed and deleted; another one is cancelled.
+async function batches(url) {
+  const kept = client(url).messages.batches;
+  const params = request('Hi');
+  const made = await kept.create({ requests: [0, 1, 2].map((at) => ({ custom_id: `r${at}`, params })) });
+  let batch = made;
+  while (batch.processing_status !== 'ended') {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    batch = await kept.retrieve(made.id);
+  }
+  const results = {};
+  for await (const { custom_id, result } of await kept.results(made.id)) results[custom_id] = textOf(result.message);
+  const late = await kept.create({ requests: [{ custom_id: 'late', params }] });
+  const cancelled = await kept.cancel(late.id);
+  const listed = (await collect(kept.list())).map(({ id }) => id);
+  return {
+    started: [made.processing_status, made.request_counts.processing],
+    counts: batch.request_counts,
+    results,
+    cancelled: ['canceling', 'ended'].includes(cancelled.processing_status),
+    listed: listed.sort().join() === [made.id, late.id].sort().join(),
+    deleted: (await kept.delete(made.id)).id === made.id,
+  };
+}
+
 async function count(url) {
   const asked = { model: 'mock', system: 'Be brief.', tools: [tool], messages: [user('Hi')] };
   const { messages, beta } = client(url);
@@ -331,6 +356,7 @@ await play({
   connected,
   models,
   files,
+  batches,
   count,
   ids,
   refused,

@@ -1,5 +1,7 @@
 """Anthropic's own package for Python: `anthropic`."""
 
+import time
+
 import anthropic
 from anthropic import Anthropic, AsyncAnthropic, beta_async_tool, beta_tool
 from scenarios import Person, play
@@ -356,6 +358,26 @@ def files(url):
 # ---- tokens, ids and errors ------------------------------------------------------------------------------------------
 
 
+def batches(url):
+    """A batch is made, followed to its end, read, listed and deleted; another one is cancelled."""
+    kept = client(url).messages.batches
+    params = {**SETTINGS, "messages": [user("Hi")]}
+    made = kept.create(requests=[{"custom_id": f"r{at}", "params": params} for at in range(3)])
+    while (batch := kept.retrieve(made.id)).processing_status != "ended":
+        time.sleep(0.05)
+    results = {each.custom_id: text_of(each.result.message) for each in kept.results(made.id)}
+    cancelled = kept.cancel(kept.create(requests=[{"custom_id": "late", "params": params}]).id)
+    listed = [each.id for each in kept.list()]
+    return {
+        "started": [made.processing_status, made.request_counts.processing],
+        "counts": batch.request_counts.model_dump(),
+        "results": results,
+        "cancelled": cancelled.processing_status in ("canceling", "ended"),
+        "listed": sorted(listed) == sorted([made.id, cancelled.id]),
+        "deleted": kept.delete(made.id).id == made.id,
+    }
+
+
 def count(url):
     asked = {"model": "mock", "system": "Be brief.", "tools": [WEATHER], "messages": [user("Hi")]}
     made = client(url)
@@ -429,6 +451,7 @@ play(
     connected,
     models,
     files,
+    batches,
     count,
     ids,
     refused,

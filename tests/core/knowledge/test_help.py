@@ -12,14 +12,14 @@ BILLION = 1_000_000_000
 @pytest.mark.parametrize(
     ("setting", "parameters", "window", "garbles_calls", "help"),
     [
-        ("auto", 1.5 * BILLION, 32768, False, Help(True, False, True, True, "the model has 1.5 billion parameters")),
-        ("auto", 1.5 * BILLION, 32768, True, Help(True, True, True, True, "the model has 1.5 billion parameters")),
+        ("auto", 1.5 * BILLION, 32768, False, Help(True, False, False, True, True, "the model has 1.5 billion parameters")),
+        ("auto", 1.5 * BILLION, 32768, True, Help(True, True, True, True, True, "the model has 1.5 billion parameters")),
         ("auto", 5 * BILLION, 32768, True, NO_HELP),
         ("auto", None, None, True, NO_HELP),
         ("auto", None, 8192, False, Help(lean_codex=True, reason="the context window has 8192 tokens")),
         ("auto", 70 * BILLION, 16384, False, NO_HELP),
         ("off", 1.5 * BILLION, 2048, True, NO_HELP),
-        ("full", 70 * BILLION, None, False, Help(True, True, True, True, 'the setting help is "full"')),
+        ("full", 70 * BILLION, None, False, Help(True, True, True, True, True, 'the setting help is "full"')),
     ],
 )
 def test_help_is_chosen_by_what_is_known(
@@ -72,5 +72,5 @@ def test_what_the_engine_reports_counts_more_than_the_name() -> None:
 
 def test_the_parts_of_the_help_are_shown_in_words() -> None:
     assert NO_HELP.parts == []
-    assert len(Help(True, True, True, True).parts) == 4
+    assert len(Help(True, True, True, True, True).parts) == 5
     assert Help(stops_loops=True).parts == ["stops calls that fail again and again"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.codex_tools import APPLY_PATCH, EXEC_COMMAND
@@ -18,10 +18,11 @@ from support.operations import assert_linear, count_calls
 from support.toy_tool import DICE, Dice, roll
 
 from antiphon.core.knowledge.dialect import Dialect
-from antiphon.core.knowledge.dialects import BY_NAME, PLAIN
-from antiphon.core.knowledge.help import NO_HELP, Help
+from antiphon.core.knowledge.dialects import BY_NAME, LLAMACPP, PLAIN
+from antiphon.core.knowledge.help import FULL_HELP, NO_HELP, Help
 from antiphon.core.prompt.convert import ChatInputs, Conversion, request_to_chat
-from antiphon.core.prompt.loops import Result, find_loops, offer_without, result_of
+from antiphon.core.prompt.loops import ENDED_AT, MOST_TURNS, find_loops, offer_without
+from antiphon.core.prompt.results import Result, result_of
 from antiphon.core.prompt.turns import AssistantTurn, Call, UserTurn
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.read import body_to_request
@@ -63,53 +64,9 @@ def noted(items: list[Item], **options: Any) -> list[bool]:
     return ["Do not make it again" in each for each in results(items, **options)]
 
 
-# ---- what is a failure -----------------------------------------------------------------------------------------------
-
 CODEX = (
     "Chunk ID: {id}\nWall time: {time} seconds\nProcess exited with code {code}\nOriginal token count: 1\nOutput:\n{output}\n"
 )
-
-
-@pytest.mark.parametrize(
-    ("output", "result"),
-    [
-        (CODEX.format(id="2f", time=0.1, code=1, output="nothing"), Result.FAILED),
-        (CODEX.format(id="2f", time=0.1, code=127, output="sh: x: not found"), Result.FAILED),
-        (CODEX.format(id="2f", time=0.1, code=0, output="3 errors in the log"), Result.SUCCEEDED),
-        ("Exit code: 1\nWall time: 0 seconds\nOutput:\nthe patch was rejected", Result.FAILED),
-        (CODEX.format(id="2f", time=0.1, code=1, output="Exit code: 0"), Result.FAILED),
-        ('{"error":null,"files":["a"]}', Result.SUCCEEDED),
-        ("Failed: 0, Passed: 3", Result.SUCCEEDED),
-        ("Errors: 10", Result.LOOKS_FAILED),
-        ("Exit code: 0\nWall time: 0 seconds\nOutput:\nSuccess.", Result.SUCCEEDED),
-        ('{"output": "x", "metadata": {"exit_code": 2}}', Result.FAILED),
-        ('{"output": "failed", "metadata": {"exit_code": 0}}', Result.SUCCEEDED),
-        ("Chunk ID: 1\nWall time: 1 seconds\nProcess running with session ID 7\nOutput:\nerror", Result.WAITS),
-        ('{"message":"Wait timed out.","timed_out":true}', Result.WAITS),
-        ('{"status": "in_progress"}', Result.WAITS),
-        (FAILURE, Result.LOOKS_FAILED),
-        ("unsupported call: edit", Result.UNUSABLE),
-        ("failed to parse function arguments: missing field `cmd`", Result.LOOKS_FAILED),
-        ("cat: a.txt: No such file or directory", Result.LOOKS_FAILED),
-        ("Traceback (most recent call last):\n  …\nValueError: 3", Result.LOOKS_FAILED),
-        ('{"error": "rate limit"}', Result.LOOKS_FAILED),
-        ("Permission denied", Result.LOOKS_FAILED),
-        (UNUSABLE, Result.UNUSABLE),
-        ("Error: Tool `search` is currently unavailable", Result.UNUSABLE),
-        ("Unknown tool: search", Result.UNUSABLE),
-        ("log.txt: this tool is not available", Result.SUCCEEDED),
-        ("There is no usable environment in the list", Result.SUCCEEDED),
-        (f"{UNUSABLE}\n" * 20, Result.SUCCEEDED),
-        ("no errors", Result.SUCCEEDED),
-        ("12 passed, 0 failed", Result.SUCCEEDED),
-        ("finished without errors", Result.SUCCEEDED),
-        ("a.py\nb.py", Result.SUCCEEDED),
-        ("class E(Exception): an error\n" * 40, Result.SUCCEEDED),
-        ("", Result.SUCCEEDED),
-    ],
-)
-def test_what_an_output_says_about_its_call(output: str, result: Result) -> None:
-    assert result_of(output) is result
 
 
 # ---- what is a loop --------------------------------------------------------------------------------------------------
@@ -424,7 +381,7 @@ def test_without_help_only_tools_that_cannot_be_used_are_withheld() -> None:
 
 def test_commands_that_find_nothing_are_no_dead_end() -> None:
     quiet = CODEX.format(id="2f", time=0.1, code=1, output="")
-    assert not converted([user("Hi"), *attempts(*[quiet] * 9)]).requirements.withheld
+    assert not converted([user("Hi"), *attempts(*[quiet] * (ENDED_AT - 1))]).requirements.withheld
 
 
 @pytest.mark.parametrize("help", [HELP, NO_HELP])
@@ -450,11 +407,150 @@ def test_one_result_that_differs_or_succeeds_leaves_a_conversation_alone(
     if beside:
         # In one turn with a call that fails.
         between = [between[0], function_call("fails", "f", '{"c": 1}'), between[1], call_output("fails", failure)]
+    # Nothing but failures comes to an end, whatever they say.
+    assume(result_of(other) is Result.SUCCEEDED or before + after + 1 < ENDED_AT)
     items = [user("Hi"), *first, *between, *rest]
     conversion = converted(items, help=help)
     assert not conversion.requirements.withheld
     assert not any(told_of_dead_end(items, help=help))
     assert converted(items, help=NO_HELP).chat == conversion.chat
+
+
+# ---- a call that has just succeeded ------------------------------------------------------------------------------------
+
+
+def made(items: list[Item], **options: Any) -> list[str]:
+    """The tools of which a call is not made again at once."""
+    made: Any = converted(items, **options).requirements.made
+    return sorted(name for name, _ in made)
+
+
+def test_a_call_that_has_succeeded_is_not_made_again_at_once() -> None:
+    once = [user("Hi"), *steps("done")]
+    assert made(once) == ["f"]
+    required = converted(once).requirements
+    assert required.is_made("f", '{ "a": 1 }')
+    assert not required.is_made("f", '{"a": 2}')
+    assert not required.is_made("g", '{"a": 1}')
+    assert made(once, help=NO_HELP) == []
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        steps(FAILURE),
+        [*steps("done"), user("Again, please.")],
+        steps("Process running with session ID 7\nOutput:\n"),
+        steps("1 %", "2 %"),
+        [*step(0, "1 %"), *step(1, "x", name="g"), *step(2, "2 %")],
+        [function_call("c0", "f", '{"a": 1}')],
+    ],
+    ids=["a failure", "a user's message", "it still runs", "another result", "another result later", "no result"],
+)
+def test_a_call_may_be_made_again(items: list[Item]) -> None:
+    assert made([user("Hi"), *items]) == []
+
+
+def test_what_asks_for_a_status_may_be_called_again_until_the_status_stays_the_same() -> None:
+    tools = [{**TOOLS[0], "name": "order_status"}, TOOLS[1]]
+    assert made([user("Hi"), *step(0, "sent", name="order_status")], tools=tools) == []
+    assert made([user("Hi"), *steps("sent", "sent", name="order_status")], tools=tools) == ["order_status"]
+
+
+def test_a_tool_that_a_setting_names_may_always_be_called_again() -> None:
+    request, _ = body_to_request(msgspec.json.encode({"input": [user("Hi"), *steps("done", "done")], "tools": TOOLS}))
+    inputs = ChatInputs(request, request_to_items(request), PLAIN, "m", help=HELP, polls=("f*",))
+    assert not request_to_chat(inputs).requirements.made
+
+
+def test_such_a_call_is_asked_for_again_unseen_and_once() -> None:
+    asked = Recorder()
+    again = answer(call("f", '{"a": 1}'), finish="tool_calls")
+    items = [user("Hi"), *steps("done")]
+    events = run_answers({"model": "tiny-1.5b", "tools": TOOLS, "input": items}, again, text("It is done."), on_ask=asked)
+    first, second = (chat["messages"] for chat in asked.chats)
+    words = "f has done this already. Do the next step if one is left, and otherwise answer me in words."
+    assert second == [*first, {"role": "user", "content": words}]
+    assert [item["type"] for item in events[-1]["response"]["output"]] == ["message"]
+    events = run_answers({"model": "tiny-1.5b", "tools": TOOLS, "input": items}, again, again)
+    assert events[-1]["response"]["output"] == []
+    assert events[-1]["response"]["status"] == "completed"
+
+
+@pytest.mark.parametrize(("names", "left"), [("fg", ["g", "say"]), ("f", ["say"])])
+def test_asked_again_a_constrained_answer_is_another_call_or_words(names: str, left: list[str]) -> None:
+    asked = Recorder()
+    parameters = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    tools = [{"type": "function", "name": name, "parameters": parameters} for name in names]
+    again, said = text('[{"name": "f", "arguments": {"a": 1}}]'), text('{"name": "say", "arguments": {"text": "It is done."}}')
+    request = {"model": "tiny-1.5b", "tools": tools, "input": [user("Hi"), *steps("done")]}
+    events = run_answers(request, again, said, on_ask=asked, help="full", dialect=LLAMACPP)
+    assert [item["content"][0]["text"] for item in events[-1]["response"]["output"]] == ["It is done."]
+    assert [name for name in ("g", "say", "f") if f'\\"{name}\\"' in asked.chats[1]["grammar"]] == left
+
+
+# ---- nothing goes on without end ---------------------------------------------------------------------------------------
+
+
+def test_when_everything_fails_the_model_has_to_say_so() -> None:
+    failures = [f"error: {word}" for word in "abcdefgh"]
+    seven, eight = ([user("Hi"), *attempts(*failures[:count], names="fg")] for count in (ENDED_AT - 1, ENDED_AT))
+    assert not converted(seven).requirements.withheld
+    conversion = converted(eight)
+    assert sorted(conversion.requirements.withheld) == ["f", "g"]
+    assert results(eight)[-1] == (
+        f"{failures[-1]}\nCall no more tools now, because everything has failed in the last 8 turns. Answer in your own words: "
+        "say what you have tried, what was done, and what went wrong."
+    )
+    assert results(eight)[:-1] == results(seven)
+    assert not converted([*eight, user("Try again.")]).requirements.withheld
+    assert not converted(eight, help=NO_HELP).requirements.withheld
+
+
+def test_a_constrained_answer_at_the_end_can_only_be_one_in_words_and_the_prompt_stays_as_it_was() -> None:
+    failures = [f"error: {word}" for word in "abcdefgh"]
+    items = [user("Hi"), *attempts(*failures, names="fg")]
+    before, sent = body(items[:-2], help=FULL_HELP, dialect=LLAMACPP), body(items, help=FULL_HELP, dialect=LLAMACPP)
+    assert sent["tools"] == before["tools"]
+    assert sent["messages"][: len(before["messages"])] == before["messages"]
+    schema = sent["response_format"]["json_schema"]["schema"]
+    assert schema["items"]["properties"]["name"] == {"const": "say"}
+
+
+def test_a_failure_that_comes_back_between_other_successes_ends_too() -> None:
+    items = [user("Hi")]
+    for at in range(ENDED_AT):
+        items += [*step(at, "error: no"), *step(10 + at, f"saved {at}", name="g", arguments=f'{{"b": {at}}}')]
+    assert sorted(converted(items).requirements.withheld) == ["f", "g"]
+
+
+def test_turns_without_end_come_to_an_end() -> None:
+    items = [user("Hi"), *attempts(*(f"fine {at}" for at in range(MOST_TURNS)))]
+    assert converted(items).requirements.withheld
+    assert not converted(items[:-2]).requirements.withheld
+
+
+def test_the_same_failing_file_by_another_path_is_the_same_call() -> None:
+    paths = ["notes.txt", "/home/me/notes.txt", "./notes.txt"]
+    items = [user("Hi")]
+    for at, path in enumerate(paths):
+        items += step(at, f"cat: {path}: No such file or directory", arguments=json.dumps({"path": path}))
+    assert noted(items) == [False, False, True]
+
+
+def test_a_failure_that_its_item_reports_is_one() -> None:
+    outputs = [{**call_output(f"c{at}", "The printer is on."), "status": "incomplete"} for at in range(3)]
+    items = [user("Hi"), *(item for at in range(3) for item in (function_call(f"c{at}", "f", '{"a": 1}'), outputs[at]))]
+    assert results(items)[-1].startswith("The printer is on.\nThis call has failed 3 times")
+    assert made(items) == []
+
+
+def test_a_sentence_of_ours_in_the_prompt_is_no_part_of_an_answer() -> None:
+    items = [user("Hi"), *steps(FAILURE, FAILURE, FAILURE)]
+    said = text("There is no process 7. Do not make it", " again. I give up.")
+    response = run_answers({"model": "tiny-1.5b", "tools": TOOLS, "input": items}, said)[-1]["response"]
+    assert response["output"][0]["content"][0]["text"] == "There is no process 7. I give up."
+    assert any("repeated what it was told" in notice for notice in response["antiphon_notices"])
 
 
 # ---- without help ----------------------------------------------------------------------------------------------------
@@ -499,12 +595,12 @@ def looping_conversation(draw: st.DrawFn) -> list[list[Item]]:
     return turns
 
 
-@given(looping_conversation(), demanding_dialects, st.sampled_from([HELP, NO_HELP]))
+@given(looping_conversation(), demanding_dialects, st.sampled_from([HELP, FULL_HELP, NO_HELP]))
 def test_each_turns_messages_are_a_prefix_of_the_next_ones(turns: list[list[Item]], dialect: Dialect, help: Help) -> None:
     before: list[Any] = []
     for count in range(1, len(turns) + 1):
         sent = body([item for turn in turns[:count] for item in turn], dialect=dialect, help=help)
-        assert objection(sent, own_fields=dialect.extra) is None
+        assert objection(sent, own_fields={**dialect.extra, **dialect.constrained_extra}) is None
         after = sent["messages"]
         assert complaint(after, dialect) is None
         assert after[: len(before)] == before

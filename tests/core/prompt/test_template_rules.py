@@ -158,6 +158,11 @@ def test_a_thought_in_tags_goes_where_the_text_is_shown() -> None:
     assert short(without_text, LLAMA)[1:3] == ["assistant: <think>\nHm.\n</think>\n\n", "assistant: f()"]
 
 
+def test_a_thought_goes_back_between_tags_as_the_model_wrote_it() -> None:
+    """Its line breaks are those of the template: twice, they would change the beginning of the prompt, which engines keep."""
+    assert short([user("Hi"), thought("Hm.\n"), assistant("Yes.")], LLAMA)[1] == "assistant: <think>\nHm.\n</think>\n\nYes."
+
+
 def test_a_text_before_calls_that_alternates_is_followed_by_the_user() -> None:
     items = [user("Hi"), assistant("One."), function_call("a"), call_output("a", "A")]
     items += [assistant("Two."), function_call("b"), call_output("b", "B"), assistant("Done."), user("Bye")]

@@ -26,7 +26,7 @@ def read(*pieces: str, finder: CallFinder | None = None) -> tuple[str, bool]:
 
 
 def filled(sentence: str) -> str:
-    return sentence.format(complaint=COMPLAINT, name="f", names="f", count=3)
+    return sentence.format(complaint=COMPLAINT, name="f", names="f", count=3, reason="it fails")
 
 
 @pytest.mark.parametrize("sentence", PROMPT_SENTENCES)
@@ -43,11 +43,15 @@ def test_the_complaint_alone_is_recognised() -> None:
 
 
 @pytest.mark.parametrize("sentence", PROMPT_SENTENCES)
-def test_a_sentence_with_more_than_our_own_words_is_shown(sentence: str) -> None:
+def test_our_own_sentences_are_left_out_wherever_they_are_in_an_answer(sentence: str) -> None:
     own = filled(sentence)
-    assert read(f"{own} So I did that.") == (f"{own} So I did that.", False)
-    assert read(f"Well: {own}") == (f"Well: {own}", False)
-    half = own[: len(own) // 2]
+    for written in (f"The file is there. {own} So I did that.", f"Well:\n{own}\nSo I did that."):
+        shown, repeats = read(*written)
+        assert (shown, repeats) == read(written)
+        assert repeats
+        assert shown.split()[-4:] == ["So", "I", "did", "that."]
+        assert "call" not in shown
+    half = own.partition(".")[0][:20]
     assert read(half) == (half, False)
 
 
@@ -70,8 +74,9 @@ def test_text_is_shown_as_soon_as_it_cannot_be_ours() -> None:
     reader = WithoutRepeatedPrompts(None, COMPLAINT)
     assert reader.receive("This") == []
     assert not reader.take_if_plain(" one")
-    assert reader.receive(" one") == [TextDelta("This"), TextDelta(" one")]
+    assert reader.receive(" one") == [TextDelta("This one")]
     assert reader.take_if_plain(" is fine")
+    assert not reader.take_if_plain(". This"), "another sentence may be ours"
 
 
 def test_what_is_too_long_to_be_ours_is_shown() -> None:
@@ -179,7 +184,9 @@ def test_our_own_words_are_not_shown_as_an_answer(pieces: int) -> None:
     events = run_answers({"model": SMALL, "tools": [TOOL]}, WRONG, text(*parts), dialect=PLAIN)
     response = events[-1]["response"]
     assert (response["status"], response["output"]) == ("completed", [])
-    assert "the model only repeated what it was told about its answer: this was left out" in response["antiphon_notices"]
+    assert (
+        "the model repeated what it was told about its answer or its calls: this was left out" in response["antiphon_notices"]
+    )
     assert "once more" not in str(msgspec.json.encode([event for event in events if "delta" in event]))
 
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from antiphon.core.knowledge.dialects import PLAIN
-from antiphon.core.knowledge.help import ENGINE_DEFAULT
+from antiphon.core.knowledge.known_weights import KNOWN_WEIGHTS, QWEN25_CODER_1_5B, SMOLLM2_135M
 from antiphon.engines.embedded.named_models import BY_NAME, MODELS, HubFile, NamedModel, Packages
 from antiphon.engines.embedded.process import EngineProcess, ModelOptions
 
@@ -37,15 +37,16 @@ def test_the_list_goes_from_the_smallest_to_thirty_billion_parameters() -> None:
 
 
 def test_only_the_smallest_models_are_sampled_in_their_own_way() -> None:
-    assert [model.name for model in MODELS if model.sampling != ENGINE_DEFAULT] == ["smollm2", "qwen2.5-coder-1.5b"]
-    assert [model.name for model in MODELS if model.sampling.most_tokens is not None] == ["smollm2"]
+    known = {model.name: model.weights.sampling for model in MODELS if model.weights is not None}
+    assert [*known] == ["smollm2", "qwen2.5-coder-1.5b"]
+    assert [name for name, sampling in known.items() if sampling.most_tokens is not None] == ["smollm2"]
 
 
 def test_what_a_model_has_shown_is_known_before_it_is_asked() -> None:
-    assert EngineProcess("qwen2.5-coder-1.5b", ModelOptions(Path())).facts == {"garbles_calls": True}
-    assert EngineProcess("smollm2", ModelOptions(Path())).facts == {}
-    for model in MODELS:
-        replace(PLAIN, **model.facts)
+    assert EngineProcess("qwen2.5-coder-1.5b", ModelOptions(Path())).weights is QWEN25_CODER_1_5B
+    assert EngineProcess("smollm2", ModelOptions(Path())).weights is SMOLLM2_135M
+    for weights in KNOWN_WEIGHTS:
+        replace(PLAIN, **weights.facts)
 
 
 def test_a_model_in_parts_names_each_package() -> None:

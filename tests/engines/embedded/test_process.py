@@ -16,7 +16,6 @@ from support.streams import check_stream, parse
 from support.tiny_model import write_tiny_model
 
 from antiphon.child_processes.child import RestartPauses
-from antiphon.core.knowledge.help import ENGINE_DEFAULT
 from antiphon.core.knowledge.knowledge import Loading
 from antiphon.engines.embedded import CannotEmbed
 from antiphon.engines.embedded.process import DEFAULT_PAUSES, EngineProcess, ModelOptions
@@ -191,10 +190,12 @@ async def test_without_llamacpp_the_error_says_what_to_install(tmp_path: Path, m
 
 
 def test_only_a_model_that_needs_it_has_a_sampling_of_its_own(tmp_path: Path) -> None:
-    smollm2 = EngineProcess("smollm2", ModelOptions(tmp_path)).sampling
+    weights = EngineProcess("smollm2", ModelOptions(tmp_path)).weights
+    assert weights is not None
+    smollm2 = weights.sampling
     assert (smollm2.temperature, smollm2.top_p, smollm2.most_tokens) == (0.2, 0.9, 1024)
     assert smollm2.free_extra["dry_multiplier"] > 0
-    assert EngineProcess("pebble.gguf", ModelOptions(tmp_path)).sampling == ENGINE_DEFAULT
+    assert EngineProcess("pebble.gguf", ModelOptions(tmp_path)).weights is None
 
 
 async def test_the_models_name_chooses_between_engines(engine: MockEngine, tmp_path: Path) -> None:

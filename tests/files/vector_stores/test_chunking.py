@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.operations import assert_linear, count_calls
 
-from antiphon.files.vector_stores.chunking import chunks, spans, tokens_of
+from antiphon.files.vector_stores.chunking import chunks, pieces, spans, tokens_of
 
 
 class Chunking(NamedTuple):
@@ -110,3 +110,14 @@ def test_the_work_grows_with_the_length_only(piece: str) -> None:
     assert_linear(work_of, 100_000, count_calls)
     # Regular expressions are not counted: with one that took the square of this, the test would not end.
     work_of(1_000_000)()
+
+
+def test_a_chunk_knows_the_headings_above_it_and_what_it_shares_with_the_one_before() -> None:
+    parts = [f"{heading}\n\n{'Some words. ' * 40}" for heading in ("# One", "## Two", "### Three", "## Four")]
+    made = pieces("\n\n".join(parts), Chunking(size=100, overlap=40))
+    assert [piece.text for piece in made] == chunks("\n\n".join(parts), Chunking(size=100, overlap=40))
+    assert made[0].context == ""
+    assert {piece.context for piece in made} == {"", "One", "One > Two", "One > Two > Three", "One > Four"}
+    for before, after in pairwise(made):
+        assert after.shared > 0
+        assert before.text.endswith(after.text[: after.shared].rstrip())

@@ -85,9 +85,9 @@ from antiphon.files.vector_stores.search.found import Wanted
 
 async def main():
     models = EmbeddingModels(VectorStoreSettings(), Pool([]), None)
-    assert models.current is None
+    assert await models.current() is None
     async with open_store("memory:") as store:
-        index = ChunkIndex(store.files.database, models.current, embedder_of=models.of_model)
+        index = ChunkIndex(store.files.database, current=models.current, embedder_of=models.of_model)
         await index.add("vs_1", "file-1", ["the harbour", "the mill"])
         found = await index.search(["vs_1"], ["harbour"], Wanted())
         await index.close()

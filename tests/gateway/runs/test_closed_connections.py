@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 import pytest_asyncio
+from support.chat import USER, WEATHER
 from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.raw_server import Answer, raw_server, sized
@@ -44,11 +45,20 @@ async def closing() -> AsyncIterator[GatewayUnderTest]:
         over.set()
 
 
-async def read_and_close(gateway: GatewayUnderTest, until: bytes) -> None:
+# How a stream is asked for, and what its last and its first bytes have.
+ASKED: dict[str, tuple[dict[str, Any], bytes, bytes]] = {
+    "/v1/responses": ({"input": "Hi"}, b"data: [DONE]\n\n", b"response.in_progress"),
+    "/v1/messages": ({"messages": [USER], "max_tokens": 9}, b'"message_stop"}\n\n', b"message_start"),
+    "/v1/chat/completions": ({"messages": [USER], "tools": [WEATHER]}, b"data: [DONE]\n\n", b'"role":"assistant"'),
+}
+in_each_protocol = pytest.mark.parametrize("path", ASKED)
+
+
+async def read_and_close(gateway: GatewayUnderTest, until: bytes, path: str) -> None:
     host, port = gateway.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    body = msgspec.json.encode({"model": "mock", "input": "Hi", "stream": True})
-    head = f"POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    body = msgspec.json.encode({"model": "mock", **ASKED[path][0], "stream": True})
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     writer.write(head + body)
     await reader.readuntil(until)
     writer.transport.abort()
@@ -58,8 +68,9 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     return [record.members for record in caplog.records if record.message == "request"]  # type: ignore[attr-defined]
 
 
+@in_each_protocol
 async def test_a_client_that_closes_at_the_end_leaves_nothing_and_is_logged_as_served(
-    closing: GatewayUnderTest, caplog: pytest.LogCaptureFixture
+    closing: GatewayUnderTest, caplog: pytest.LogCaptureFixture, path: str
 ) -> None:
     caplog.set_level(logging.INFO, "antiphon")
     runs: list[weakref.ref[Any]] = []
@@ -72,7 +83,7 @@ async def test_a_client_that_closes_at_the_end_leaves_nothing_and_is_logged_as_s
 
     closing.gateway.prepare = remembered  # type: ignore[method-assign]
     for _ in range(40):
-        await read_and_close(closing, b"data: [DONE]\n\n")
+        await read_and_close(closing, ASKED[path][1], path)
     # With nothing running there is nothing to wait for.
     await closing.gateway.in_flight.drain(within=600)
     while len(logged(caplog)) < 40:
@@ -83,18 +94,20 @@ async def test_a_client_that_closes_at_the_end_leaves_nothing_and_is_logged_as_s
     assert sum(run() is not None for run in runs) <= 1, "the last handler may not have returned yet"
 
 
+@in_each_protocol
 async def test_a_client_that_leaves_in_the_middle_is_a_499_and_leaves_nothing(
-    gateway: GatewayUnderTest, engine: MockEngine, caplog: pytest.LogCaptureFixture
+    gateway: GatewayUnderTest, engine: MockEngine, caplog: pytest.LogCaptureFixture, path: str
 ) -> None:
     caplog.set_level(logging.INFO, "antiphon")
     go_on = asyncio.Event()
 
     async def slow(write: Any) -> None:
-        await write(text("Hello").partition(b"data: [DONE]")[0][:200])
+        first, second, *_ = text("Hello").split(b"\n\n")
+        await write(first + b"\n\n" + second + b"\n\n")
         await go_on.wait()
 
     engine.will(slow)
-    await read_and_close(gateway, b"response.in_progress")
+    await read_and_close(gateway, ASKED[path][2], path)
     await gateway.gateway.in_flight.drain(within=600)
     while not logged(caplog):
         await asyncio.sleep(0)

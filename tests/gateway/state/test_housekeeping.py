@@ -5,7 +5,7 @@ from pathlib import Path
 
 from support.stores import Clock, put_as_before, record
 
-from antiphon.gateway.state.housekeeping import sweep_store
+from antiphon.gateway.state.housekeeping import StoreLimits, sweep_store
 from antiphon.store.files.opened import files_in_memory
 from antiphon.store.sql import item_index
 from antiphon.store.sql.schema import MIGRATIONS
@@ -20,7 +20,7 @@ async def test_an_older_database_is_indexed_at_the_first_start(tmp_path: Path) -
         for number in range(120):
             await database.write(put_as_before(record(f"r{number}")))
     async with open_sqlite(path, Wakeups(), clock) as database:
-        sweeping = asyncio.create_task(sweep_store(SqlStore(database, files_in_memory()), most_bytes=10**9))
+        sweeping = asyncio.create_task(sweep_store(SqlStore(database, files_in_memory()), StoreLimits(10**9, usage_days=1)))
         while await database.read(item_index.has_unindexed("ada")):
             # Others can write meanwhile.
             await database.put(record(f"new{clock.now}"))

@@ -1,10 +1,17 @@
 """Every request is a row of the inspector."""
 
+from typing import Any
+
+import msgspec
+import pytest
 from support.background import Background, held_back
-from support.engine import MockEngine, Refusal
+from support.chat import USER, WEATHER
+from support.engine import MockEngine, Refusal, text
 from support.gateway import running_gateway
 from support.inspector import KEYS, bearing, opened, rows
 from support.sockets import connected
+
+from antiphon.server.inspector.rows import last_words_of_chat
 
 
 async def test_a_request_is_a_row_with_its_tokens_and_times(engine: MockEngine) -> None:
@@ -72,6 +79,44 @@ async def test_a_refused_request_is_a_row_with_its_body_and_its_error(engine: Mo
     assert (view["error"]["code"], view["asks"], view["timeline"]) == (first["error"]["code"], [], [])
     assert (broken["client"]["body"], broken["client"]["text"]) == (None, "{nonsense")
     assert broken["error"]["explanation"] == "The body of the request is not a JSON object."
+
+
+async def test_requests_of_other_protocols_are_rows(engine: MockEngine) -> None:
+    engine.otherwise = lambda body: text("Hello")
+    async with running_gateway(engine) as gateway:
+        message = {"model": "mock", "max_tokens": 9, "messages": [USER], "stream": True}
+        for path, more in (("/v1/messages", {}), ("/v1/chat/completions", {"tools": [WEATHER]}), ("/v1/chat/completions", {})):
+            async with gateway.client.post(gateway.url + path, json={**message, **more}) as answered:
+                await answered.read()
+        passed, chat, first = await rows(gateway)
+        view = await opened(gateway, 3)
+        status, refused = await gateway.get("/inspector/requests/3/recording")
+    assert [row["path"] for row in (first, chat, passed)] == ["/v1/messages", *["/v1/chat/completions"] * 2]
+    assert [row["status"] for row in (first, chat, passed)] == ["completed", "completed", "passed"]
+    assert {row["preview"] for row in (first, chat, passed)} == {"Hi"}
+    assert (passed["model"], passed["engine"], passed["http_status"]) == ("mock", engine.url, 200)
+    assert (view["client"]["body"], view["asks"], view["timeline"]) == (message, [], [])
+    assert status == 404
+    assert refused["error"]["message"].startswith("The request was passed on to the engine as it came")
+
+
+@pytest.mark.parametrize("content", ["a", [{"type": "text", "text": "a"}]])
+def test_what_the_user_said_last_is_read_of_a_chat_request_that_was_passed_on(content: Any) -> None:
+    messages = [{"role": "user", "content": "b"}, {"role": "user", "content": content}, {"role": "assistant", "content": "c"}]
+    assert (last_words_of_chat(msgspec.json.encode({"messages": messages})) or "").strip() == "a"
+
+
+@pytest.mark.parametrize("body", [b"{", b"{}", b'{"messages": []}', b'{"messages": [1]}', b'{"messages":[{}]}' + b" " * 65_536])
+def test_a_body_that_is_none_or_too_long_has_no_last_words(body: bytes) -> None:
+    assert last_words_of_chat(body) is None
+
+
+async def test_a_passed_on_request_that_fails_is_a_failed_row(engine: MockEngine) -> None:
+    engine.will(Refusal(400, {"error": {"message": "no", "code": 400}}))
+    async with running_gateway(engine) as gateway:
+        await gateway.post({"model": "mock", "messages": [USER]}, "/v1/chat/completions")
+        (row,) = await rows(gateway)
+    assert (row["status"], row["http_status"], row["error"]["message"]) == ("failed", 400, "The engine answered with HTTP 400.")
 
 
 async def test_an_engine_that_is_away_is_a_failed_row_with_advice(engine: MockEngine) -> None:

@@ -2,8 +2,9 @@
 
 import pytest
 
+from antiphon.gateway.usage.model_names import LONGEST, LabelValues
 from antiphon.ids import hash_of_key
-from antiphon.server.metrics.instruments import LONGEST, LabelValues, owner_to_label
+from antiphon.server.metrics.instruments import owner_to_label
 
 
 def test_the_first_values_have_a_label_each_and_the_rest_share_one() -> None:

@@ -1,7 +1,6 @@
 """Chat Completions through the gateway: what engines do badly is done here, and all the rest is passed on as it came."""
 
 import asyncio
-import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +10,8 @@ import msgspec
 import openai
 import pydantic
 import pytest
-from support.chat import CALL, CITY, USER, WEATHER, chunks_of, deltas_of, finish_of, joined
+from support.chat import CALL, CITY, USER, WEATHER
+from support.completions import chunks_of, finish_of, joined
 from support.engine import OWN_FIELDS, MockEngine, Refusal, Writer, answer, call, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway, standing_before, started
 
@@ -21,6 +21,7 @@ from antiphon.core.protocols.chat.protocol import ChatProtocol
 from antiphon.engines.embedded.process import EngineProcess, ModelOptions
 from antiphon.server.paths import ProtocolPaths
 from antiphon.settings.settings import Settings
+from bench.processes import free_port
 
 pytestmark = [pytest.mark.usefixtures("both_transports"), pytest.mark.timeout(60)]
 
@@ -201,6 +202,10 @@ async def test_a_wrong_field_is_named(gateway: GatewayUnderTest) -> None:
     assert (status, failed["error"]["param"], failed["error"]["code"]) == (400, "temperature", "invalid_type")
     status, failed = await gateway.post({**BODY, "tools": [{"type": "function", "function": {}}]}, path=PATH)
     assert (status, failed["error"]["param"]) == (400, "tools[0].function.name")
+    file = {"role": "user", "content": [{"type": "file", "file": {"file_data": "no base64!"}}]}
+    status, failed = await gateway.post({**BODY, "tools": [WEATHER], "messages": [USER, file]}, path=PATH)
+    assert (status, failed["error"]["param"]) == (400, "messages[1].content[0].file.file_data")
+    assert "`messages[1].content[0].file.file_data`" in failed["error"]["message"]
 
 
 async def test_the_fields_of_an_engine_reach_it() -> None:
@@ -284,11 +289,11 @@ class StandIn(EngineProcess):
 
 
 @asynccontextmanager
-async def small_model() -> AsyncIterator[tuple[GatewayUnderTest, MockEngine]]:
+async def small_model(**settings: Any) -> AsyncIterator[tuple[GatewayUnderTest, MockEngine]]:
     props = {"/props": {"default_generation_settings": {"n_ctx": 8192}}}
     mock = MockEngine(own_fields=OWN_FIELDS["llamacpp"], paths=props)
     mock.lists("smollm2")
-    async with started(mock), running_gateway(embedded=StandIn(mock.url), help="full") as gateway:
+    async with started(mock), running_gateway(embedded=StandIn(mock.url), help="full", **settings) as gateway:
         yield gateway, mock
 
 
@@ -300,6 +305,14 @@ async def test_a_small_model_gets_neither_help_nor_a_sampling_of_its_own() -> No
         await whole(gateway, model="smollm2", tools=[WEATHER])
         assert [tool["function"]["name"] for tool in engine.last["tools"]] == ["get_weather"]
         assert not {"response_format", "grammar", "temperature"} & engine.last.keys()
+
+
+async def test_a_setting_gives_it_both() -> None:
+    async with small_model(chat_help=True) as (gateway, engine):
+        engine.will(text(f'{{"name": "get_weather", "arguments": {PARIS}}}'))
+        message = (await whole(gateway, model="smollm2", tools=[WEATHER]))["message"]
+        assert called(message) == [("get_weather", {"city": "Paris"})]
+        assert {"response_format", "temperature"} <= engine.last.keys()
 
 
 # ---- what is passed on -----------------------------------------------------------------------------------------------
@@ -328,17 +341,23 @@ async def test_what_is_passed_on_is_so_byte_for_byte(gateway: GatewayUnderTest, 
     assert notice.startswith("the answer was passed through, and not checked here") == helped
 
 
-@pytest.mark.parametrize("settings", [{"chat": "pass"}, {"chat_pass_models": ("mock",)}], ids=["all", "a model"])
+PASSING_KEY = {"keys": {"ada": ("any",)}, "chat_pass_keys": ("ada",)}
+
+
+@pytest.mark.parametrize(
+    "settings", [{"chat": "pass"}, {"chat_pass_models": ("mock",)}, PASSING_KEY], ids=["all", "a model", "a key"]
+)
 async def test_the_settings_pass_all_on(engine: MockEngine, settings: dict[str, Any]) -> None:
     engine.will(text(WRITTEN))
     body = {**BODY, "stream": True, "tools": [WEATHER], "tool_choice": "required", "top_k": 1}
     engine.objects_to = lambda body: None
     async with (
         running_gateway(engine, **settings) as gateway,
-        gateway.client.post(gateway.url + PATH, json=body) as answered,
+        gateway.client.post(gateway.url + PATH, json=body, headers={"Authorization": "Bearer any"}) as answered,
     ):
         assert await answered.read() == text(WRITTEN)
         assert "antiphon-notice" not in answered.headers
+        assert answered.headers["antiphon-way"] == "pass"
     assert engine.last == body
 
 
@@ -369,75 +388,40 @@ async def test_each_way_counts_as_one_request(engine: MockEngine, settings: dict
         assert answered.headers["x-ratelimit-remaining-requests"] == "4"
 
 
-# ---- beside the engine's own answers ---------------------------------------------------------------------------------
+# ---- the way ---------------------------------------------------------------------------------------------------------
 
-STREAMS = Path(__file__).parents[2] / "golden" / "streams"
-# Where the engine's answer was not well formed: an error, a thought in the text, a thought twice, a call in the text.
-ILL_FORMED = ("_err_", "reasoning_none", "reasoning_then_toolcall", "deepseek-legacy", "chat_toolcall_auto")
-RECORDED = [path for path in sorted(STREAMS.glob("*.sse")) if not any(word in path.stem for word in ILL_FORMED)]
-IDS = [path.stem for path in RECORDED]
-KINDS = {"lc": "llamacpp", "vllm": "vllm"}
-TOOLS = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("get_weather", "get_time", "ping")]
-# vLLM's name, and ours.
-SAME = {"reasoning": "reasoning_content"}
-
-
-# What OpenAI's chunks have, and the engines write as they do.
-OF_CHUNK = {"id", "object", "created", "model", "choices", "usage"}
-OF_CHOICE = {"index", "delta", "finish_reason", "logprobs"}
+PREFILLED = [USER, {"role": "assistant", "content": "It is"}]
+# A request → the way it goes, and the status of the answer.
+WAYS: dict[str, tuple[Any, str, int]] = {
+    "plain": (BODY, "pass", 200),
+    "tools": ({**BODY, "tools": [WEATHER]}, "reliable", 200),
+    "tools, and what only an engine can do": ({**BODY, "messages": PREFILLED, "tools": [WEATHER]}, "pass", 200),
+    "what the engine refuses": ({**BODY, "temperature": "hot", "messages": []}, "pass", 400),
+    "a wrong field": ({**BODY, "tools": [WEATHER], "temperature": "hot"}, "reliable", 400),
+    "no JSON": (b"{", "reliable", 400),
+}
 
 
-def extras_of(chunks: list[dict[str, Any]]) -> dict[str, Any]:
-    """The last value of each member that is the engine's own; of lists, such as tokens, all of them."""
-    extras: dict[str, Any] = {}
-    for each in chunks:
-        own = {name: value for name, value in each.items() if name not in OF_CHUNK}
-        for choice in each["choices"]:
-            own |= {name: value for name, value in choice.items() if name not in OF_CHOICE}
-        for name, value in own.items():
-            if value is not None:
-                extras[name] = [*extras.get(name, ()), *value] if isinstance(value, list) else value
-    return extras
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("case", WAYS)
+async def test_every_answer_says_which_way_its_request_went(
+    gateway: GatewayUnderTest, engine: MockEngine, case: str, streams: bool
+) -> None:
+    body, way, status = WAYS[case]
+    data = body if isinstance(body, bytes) else msgspec.json.encode({**body, "stream": streams})
+    async with gateway.client.post(gateway.url + PATH, data=data) as answered:
+        assert (answered.status, answered.headers["antiphon-way"]) == (status, way), await answered.text()
 
 
-def told(raw: bytes) -> dict[str, Any]:
-    """What a client is told by a stream, without ids and times, and without what says nothing."""
-    chunks = chunks_of(raw)
-    message = joined(chunks)
-    for each in message.get("tool_calls", ()):
-        each["id"] = "an id"
-    # The line breaks around a thought are the template's.
-    message |= {name: text.lstrip("\n") for name, text in message.items() if isinstance(text, str)}
-    pieces = [delta["content"] for delta in deltas_of(chunks) if delta.get("content")]
-    return {
-        "message": {SAME.get(name, name): value for name, value in message.items() if value not in ("", [])},
-        "pieces": [*itertools.dropwhile(str.isspace, pieces)],
-        "finish": finish_of(chunks),
-        "model": {chunk["model"] for chunk in chunks},
-        "extras": extras_of(chunks),
-    }
+@pytest.mark.parametrize(("fields", "way"), [({}, "pass"), ({"tools": [WEATHER]}, "reliable")])
+async def test_so_does_the_error_where_no_engine_answers(fields: Any, way: str) -> None:
+    async with running_gateway(f"http://127.0.0.1:{free_port()}", retries=0) as gateway:
+        status, _ = await gateway.post({**BODY, **fields}, path=PATH)
+    assert (status, gateway.headers["antiphon-way"]) == (503, way)
 
 
-@pytest.mark.parametrize(("kind", "raw"), [(path.stem.split("_")[0], path.read_bytes()) for path in RECORDED], ids=IDS)
-async def test_both_ways_tell_a_client_the_same_of_an_answer_that_is_well_formed(kind: str, raw: bytes) -> None:
-    async def write_frames(write: Writer) -> None:
-        for frame in raw.split(b"\n\n")[:-1]:
-            await write(frame + b"\n\n")
-
-    expected = told(raw)
-    (model,) = expected["model"]
-    # Where there are tools, what looks like a call is not shown before it is known to be none.
-    has_calls = "tool_calls" in expected["message"]
-    asked = {"tools": TOOLS} if has_calls else {"tool_choice": "auto"}
-    told_by: list[dict[str, Any]] = []
-    async with standing_before(KINDS[kind], write_frames, write_frames) as (gateway, engine):
-        engine.lists(model)
-        engine.objects_to = lambda body: None
-        for fields in ({"n": 2}, {}):
-            body = {**BODY, "model": model, "stream": True, **asked, **fields}
-            async with gateway.client.post(gateway.url + PATH, json=body) as answered:
-                assert answered.headers["antiphon-notice"].startswith("the answer was passed" if fields else CHECKED)
-                told_by.append(told(await answered.read()))
-    passed, checked = told_by
-    assert passed == expected
-    assert checked == passed
+async def test_other_routes_have_one_way(gateway: GatewayUnderTest) -> None:
+    await gateway.create("Hi")
+    assert "antiphon-way" not in gateway.headers
+    await gateway.post({"model": "mock", "input": "Hi"}, path="/v1/embeddings")
+    assert gateway.headers["antiphon-way"] == "pass"

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from support.codex_tools import EXEC_COMMAND
 from support.engine import Answer, MockEngine, Refusal, answer, call, chunk, text
 from support.gateway import standing_before
 
@@ -32,8 +33,11 @@ def said(response: dict[str, Any]) -> list[str]:
 
 
 def forms(sent: dict[str, Any]) -> list[str]:
-    """The names of the calls that the answer is held to."""
-    return [branch["properties"]["name"]["const"] for branch in sent["response_format"]["json_schema"]["schema"]["anyOf"]]
+    """The names of the calls that the answer is held to: one of them, or a list."""
+    schema = sent["response_format"]["json_schema"]["schema"]
+    listed = [each["items"] for each in schema.get("anyOf", [schema]) if "items" in each]
+    branches = [branch for each in listed or [schema] for branch in each.get("anyOf", [each])]
+    return [branch["properties"]["name"]["const"] for branch in branches]
 
 
 def system(sent: dict[str, Any]) -> str:
@@ -64,6 +68,28 @@ async def test_a_text_is_streamed_as_a_message(size: int) -> None:
         assert "".join(deltas) == SAID
         assert len(deltas) > 5 or size > 2, "the text is streamed as it comes"
         assert said(await gateway.create(tools=TOOLS)) == [SAID]
+
+
+BOTH = '[{"name": "get_weather", "arguments": {"city": "Paris"}}, {"name": "get_time", "arguments": {"city": "Rome"}}]'
+TWICE = '[{"name": "get_time", "arguments": {"city": "Rome"}}, {"name": "get_time", "arguments": { "city":"Rome"}}]'
+
+
+async def test_several_calls_are_made_in_one_answer_and_each_of_them_once() -> None:
+    async with standing_before("llamacpp", pieces(BOTH), pieces(TWICE), help="full") as (gateway, engine):
+        both, twice = await gateway.create(tools=TOOLS), await gateway.create(tools=TOOLS)
+    assert calls(both) == [("get_weather", {"city": "Paris"}), ("get_time", {"city": "Rome"})]
+    assert calls(twice) == [("get_time", {"city": "Rome"})]
+    assert "a call of get_time was left out: the model made it twice in one answer" in twice["antiphon_notices"]
+    calling, saying = engine.last["response_format"]["json_schema"]["schema"]["anyOf"]
+    assert (calling["minItems"], calling["maxItems"], saying["maxItems"]) == (1, 4, 1)
+
+
+async def test_there_is_one_call_where_they_may_not_be_parallel_or_are_those_of_an_agent() -> None:
+    async with standing_before("llamacpp", *[pieces(CALL)] * 2, help="full") as (gateway, engine):
+        await gateway.create(tools=TOOLS, parallel_tool_calls=False)
+        assert "items" not in str(engine.last["response_format"])
+        await gateway.create(tools=[*TOOLS, EXEC_COMMAND])
+        assert "items" not in str(engine.last["response_format"])
 
 
 async def test_of_allowed_tools_only_these_are_forms() -> None:
@@ -201,9 +227,10 @@ async def test_a_conversation_is_the_same_as_one_of_free_answers() -> None:
         second = await gateway.create([result], tools=TOOLS, previous_response_id=first["id"])
         await gateway.create("Thanks.", tools=TOOLS, previous_response_id=second["id"])
         one, two, three = (sent["messages"] for sent in engine.requests)
-        assert [message["role"] for message in three] == ["user", "assistant", "tool", "assistant", "user"]
-        assert three[1]["tool_calls"][0]["function"] == {"name": "get_weather", "arguments": '{"city": "Paris"}'}
-        assert three[3]["content"] == SAID
+        # After the examples.
+        assert [message["role"] for message in three[-5:]] == ["user", "assistant", "tool", "assistant", "user"]
+        assert three[-4]["tool_calls"][0]["function"] == {"name": "get_weather", "arguments": '{"city": "Paris"}'}
+        assert three[-2]["content"] == SAID
         assert two[: len(one)] == one
         assert three[: len(two)] == two
 

@@ -237,7 +237,7 @@ async def test_a_key_may_come_in_anthropics_header(engine: MockEngine) -> None:
         assert (status, refused["error"]["type"]) == (401, "authentication_error")
 
 
-@pytest.mark.parametrize("path", ["/v1/messages/batches", "/v1/nothing"])
+@pytest.mark.parametrize("path", ["/v1/messages/batches/msgbatch_1", "/v1/nothing"])
 async def test_what_is_not_there_is_said_in_anthropics_form(gateway: GatewayUnderTest, path: str) -> None:
     status, refused = await gateway.get(path, headers=VERSION)
     assert (status, refused["type"], refused["error"]["type"]) == (404, "error", "not_found_error")

@@ -17,8 +17,8 @@ from antiphon.app.parts import Extensions
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import StoreUnavailable
+from antiphon.gateway.usage.model_names import MOST_UNLISTED_MODELS, MOST_VALUES
 from antiphon.ids import hash_of_key
-from antiphon.server.metrics.instruments import MOST_UNLISTED_MODELS, MOST_VALUES
 from antiphon.settings.keys import to_hashed
 from antiphon.settings.settings import Settings
 from antiphon.tools.runner import ToolContext

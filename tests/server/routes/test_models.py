@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import pytest
 from support.background import Background
 from support.engine import MockEngine, Refusal, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.operations import counted_calls
+
+pytestmark = pytest.mark.usefixtures("without_embeddings")
 
 NOTICE = "model gpt-5 is not known here: answered by mock"
 
@@ -227,6 +230,7 @@ async def test_the_list_says_which_models_get_help_and_why(engine: MockEngine) -
     given = {
         "easier_tools": True,
         "constrains_answers": False,
+        "shows_examples": False,
         "stops_loops": True,
         "lean_codex": True,
         "reason": "the model has 1.5 billion parameters",

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 import pytest
+from msgspec import structs
 from support.commands import python_path
 from support.postgres import PostgresServer
 from support.stores import (
@@ -31,6 +32,7 @@ from support.stores import (
 
 from antiphon.errors import StoreUnavailable
 from antiphon.store import CannotOpen, Store, open_store
+from antiphon.store.account_records import HOUR, Counts, Delivery, StoredKey, UsageEntry, UsageKind
 from antiphon.store.files.opened import files_in_memory
 from antiphon.store.operations import Operation, Statement
 from antiphon.store.postgres.database import RETRY_DELAY, Timeouts, open_postgres
@@ -126,6 +128,27 @@ SELECT relname, seq_scan, idx_scan FROM pg_stat_user_tables
 WHERE schemaname = 'antiphon' AND relname NOT IN ('version', 'compatibility')"""
 
 
+async def use_accounts(store: Store, id: str, clock: Clock) -> None:
+    accounts, now = store.accounts, int(clock.now)
+    entry = UsageEntry(id, now - 1000, UsageKind("ada", "m", "http"), Counts(1))
+    await store.put(record(f"counted-{id}", usage=structs.replace(entry, id=f"counted-{id}")))
+    await accounts.add_usage([entry])
+    await accounts.usage(now - DAY, now, HOUR, "ada")
+    await accounts.usage(now - DAY, now, HOUR)
+    await accounts.sum_up_usage()
+    await accounts.forget_usage(now - 30 * DAY)
+    await accounts.rotate_key(StoredKey(hash=id, name=f"key-{id}", hint="", created_at=now), now)
+    await accounts.end_keys(f"key-{id}", now)
+    await accounts.limit_key(f"key-{id}", b"{}")
+    await accounts.keys()
+    await accounts.add_deliveries([Delivery(id, "hook", now, b"{}")])
+    await accounts.claim_deliveries("hook", 60, 10)
+    await accounts.postpone_delivery(id, 1)
+    await accounts.delivered(id)
+    await accounts.expire_deliveries(now - DAY)
+    await store.delete("ada", f"counted-{id}")
+
+
 @pytest.mark.timeout(60)
 async def test_no_operation_scans_a_table(url: str, clock: Clock) -> None:
     async with open_store(url, clock) as store:
@@ -151,6 +174,7 @@ async def test_no_operation_scans_a_table(url: str, clock: Clock) -> None:
             assert not await store.unlock_conversation("ada", conversation_id, "none")
             await store.delete_conversation("ada", conversation_id)
             await store.delete("ada", id)
+            await use_accounts(store, id, clock)
         assert await store.move_owner("ada", "bob") == 50
         clock.forward(100 * DAY)
         assert await store.sweep() == 50

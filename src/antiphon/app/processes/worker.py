@@ -19,7 +19,7 @@ from antiphon.app.app import make_app, make_runner
 from antiphon.app.banner import Address, Banner
 from antiphon.app.checked_settings import load_settings
 from antiphon.app.lifetime import BESIDE
-from antiphon.app.parts import WorkerPart
+from antiphon.app.parts import Extensions, WorkerPart
 from antiphon.app.processes.channel import Channel, Questions
 from antiphon.app.processes.listening import AbsentSlots, bind_private
 from antiphon.app.processes.messages import (
@@ -151,7 +151,7 @@ class Worker:
             settings = structs.replace(settings, upstream=start.found)
         url = settings.store or default_url(data_directory(settings))
         async with make_session(settings.transport) as session, open_store(url, relay=self._relay) as store:
-            app = make_app(settings, session, store, self._embedded, part=self._part())
+            app = make_app(settings, session, store, self._embedded, Extensions(downloads=True), part=self._part())
             reloader = Reloader(app, given, refuse_to_be_open)
             runner = make_runner(app)
             await runner.setup()

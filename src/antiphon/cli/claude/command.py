@@ -2,6 +2,8 @@
 
 import os
 import shlex
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import typer
 from msgspec import Struct
 
 from antiphon.app.running_gateways import local_url
-from antiphon.cli.claude.arguments import named_model, needs_model
+from antiphon.cli.claude.arguments import has_flag, named_model, needs_model
 from antiphon.cli.claude.environment import (
     CLAUDE,
     FULL_VARIABLES,
@@ -27,7 +29,15 @@ from antiphon.cli.claude.environment import (
 from antiphon.cli.clients.gateway import DEFAULT_PORT, client_key, running_gateway
 from antiphon.cli.clients.process import run_process
 from antiphon.cli.clients.program import Choice
-from antiphon.cli.clients.session import Served, better_line, list_models, refuse_small_window, run_session
+from antiphon.cli.clients.session import (
+    Served,
+    better_line,
+    continue_line,
+    is_session,
+    list_models,
+    refuse_small_window,
+    run_session,
+)
 from antiphon.engines.embedded.weights import alias_of
 from antiphon.settings.settings import Settings, data_directory
 
@@ -38,6 +48,8 @@ NOTHING_RUNS = (
     "# that adds the model and its context window.\n"
 )
 HIDDEN_KEY = "# The key of the gateway is not printed: set ANTIPHON_API_KEY to it.\n"
+# Seconds by which the time of a file may be behind the clock.
+COARSE = 0.1
 
 
 class Plan(Struct, frozen=True):
@@ -53,6 +65,8 @@ class Plan(Struct, frozen=True):
 
 def run_claude(settings: Settings, choice: Choice) -> int:
     """Returns Claude Code's exit code."""
+    if choice.only_prints:
+        return _print_command(settings, choice)
     binary, home = CLAUDE.find(), _home(settings)
     make_folder(home)
 
@@ -65,7 +79,11 @@ def run_claude(settings: Settings, choice: Choice) -> int:
             typer.echo(LEAN.format(reason=plan.lean), err=True)
         if plan.model is not None and (better := better_line(settings, choice, served, plan.model)) is not None:
             typer.echo(better, err=True)
-        return _start(binary, choice, plan)
+        began = time.time() - COARSE
+        code = _start(binary, choice, plan)
+        if (session := _shown_session(home, choice, began)) is not None:
+            typer.echo(continue_line(CLAUDE, choice.own_options, "--resume", session), err=True)
+        return code
 
     return run_session(CLAUDE, settings, choice, alone=None if needs_model(choice.arguments) else alone, served=served)
 
@@ -73,6 +91,16 @@ def run_claude(settings: Settings, choice: Choice) -> int:
 def _start(binary: str, choice: Choice, plan: Plan) -> int:
     kept = {name: value for name, value in os.environ.items() if name not in elsewhere(os.environ)}
     return run_process([binary, *plan.options, *choice.arguments], {**kept, **plan.environment})
+
+
+def _shown_session(home: Path, choice: Choice, since: float) -> str | None:
+    """The one that a person has seen, if it was written after `since`, a time in seconds since 1970."""
+    if not sys.stdout.isatty() or has_flag(choice.arguments, "-p", "--print"):
+        return None
+    sessions = [file for file in home.glob("projects/*/*.jsonl") if is_session(file.stem)]
+    changed = {file.stat().st_mtime: file.stem for file in sessions}
+    last = max(changed, default=0.0)
+    return changed[last] if last >= since else None
 
 
 def _home(settings: Settings) -> Path:
@@ -105,7 +133,7 @@ def _unset(variables: Environment) -> Environment:
 # ---- --print ---------------------------------------------------------------------------------------------------------
 
 
-def print_command(settings: Settings, choice: Choice) -> None:
+def _print_command(settings: Settings, choice: Choice) -> int:
     """As lines for a shell. Nothing is started, neither a gateway nor Claude Code."""
     url, key = running_gateway(CLAUDE, settings, choice.url), client_key(CLAUDE, settings)
     home = _home(settings)
@@ -115,6 +143,7 @@ def print_command(settings: Settings, choice: Choice) -> None:
         plan = _plan(home, choice, Served(url, key), anyway=True)
     make_folder(home)
     typer.echo((NOTHING_RUNS if url is None else "") + _lines(plan, choice.arguments, has_key=key is not None), nl=False)
+    return 0
 
 
 def _without_gateway(settings: Settings, choice: Choice, key: str | None) -> Environment:

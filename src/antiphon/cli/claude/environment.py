@@ -41,6 +41,7 @@ QUIET: Environment = {
 # Which model each of Claude Code's own names means.
 MODEL_SLOTS = (
     "ANTHROPIC_MODEL",
+    "ANTHROPIC_DEFAULT_FABLE_MODEL",
     "ANTHROPIC_DEFAULT_OPUS_MODEL",
     "ANTHROPIC_DEFAULT_SONNET_MODEL",
     "ANTHROPIC_DEFAULT_HAIKU_MODEL",
@@ -113,6 +114,8 @@ def window_variables(window: int) -> Environment:
     spared = max(0, OWN_RESERVE - window // RESERVED_SHARE)
     return {
         "CLAUDE_CODE_MAX_CONTEXT_TOKENS": str(window + spared),
+        # It does not offer the same model with a window of a million.
+        "CLAUDE_CODE_DISABLE_1M_CONTEXT": "1",
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(most),
         "CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS": str(min(25_000, window // SHARE)),
     }
@@ -121,8 +124,14 @@ def window_variables(window: int) -> Environment:
 # ---- lean ------------------------------------------------------------------------------------------------------------
 
 LEAN_TOOLS = "Bash,Edit,Read,Write"
-# The output of one command may have so many characters. And no tool is loaded later.
-LEAN_VARIABLES: Environment = {"BASH_MAX_OUTPUT_LENGTH": "8000", "ENABLE_TOOL_SEARCH": "false"}
+LEAN_VARIABLES: Environment = {
+    # The output of one command may have so many characters.
+    "BASH_MAX_OUTPUT_LENGTH": "8000",
+    # No tool is loaded later.
+    "ENABLE_TOOL_SEARCH": "false",
+    # Its own skills. With --disable-slash-commands, /compact, /clear and all others would be gone, too.
+    "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS": "1",
+}
 # A prompt of 12,000 tokens in place of 19,000: most tools are loaded once they are searched. Older versions need it set.
 FULL_VARIABLES: Environment = {"ENABLE_TOOL_SEARCH": "true"}
 # What a commit or a pull request would say about its author.
@@ -132,8 +141,6 @@ LEAN_OPTIONS: Mapping[str, Sequence[str]] = {
     f"--tools={LEAN_TOOLS}": ("--tools",),
     f"--system-prompt={LEAN_INSTRUCTIONS}": ("--system-prompt", "--system-prompt-file", "--append-system-prompt", "--agent"),
     f"--settings={NO_ATTRIBUTION}": ("--settings",),
-    # And with them, the list of all skills.
-    "--disable-slash-commands": (),
 }
 
 

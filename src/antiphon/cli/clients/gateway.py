@@ -34,6 +34,7 @@ NO_ANSWER = "No gateway answers at {url}. Start one there, or leave out --url: t
 SEVERAL = "Several gateways run. {name} uses the newest one, {url}. --url URL chooses another one: {others}."
 ELSEWHERE = "{name} uses the gateway at {url}."
 NEEDS_KEY = "The gateway at {url} needs a key. Set {variable} to one, then run this again."
+WRONG_KEY = "The gateway at {url} does not know the key. Set {variable} to one that it knows, then run this again."
 ONLY_HASHES = "The settings have only hashes of keys. Set {variable} to a key, then run this again."
 
 
@@ -146,5 +147,7 @@ def fetch(program: Program, url: str, path: str, key: str | None) -> Any:
     try:
         return when_ready(client, lambda: client.get(path))
     except GatewayFailed as failed:
-        needs_key = NEEDS_KEY.format(url=url, variable=program.key_variable)
-        raise CannotStart(needs_key if failed.status == UNAUTHORIZED else str(failed)) from None
+        if failed.status != UNAUTHORIZED:
+            raise CannotStart(str(failed)) from None
+        reason = NEEDS_KEY if key is None else WRONG_KEY
+        raise CannotStart(reason.format(url=url, variable=program.key_variable)) from None

@@ -35,6 +35,8 @@ class Choice(Struct, frozen=True):
 
     # The arguments for the program.
     arguments: Sequence[str] = ()
+    # What the program would get is printed. Nothing is started.
+    only_prints: bool = False
     # The program keeps all of its features, whatever the model is.
     full: bool = False
     # The program is started even if the context window is too small for it.

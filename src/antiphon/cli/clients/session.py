@@ -1,7 +1,10 @@
 """A session of a program on a gateway: how it is run, and what the gateway says about its models."""
 
+import contextlib
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 from msgspec import Struct
 
@@ -47,6 +50,23 @@ def run_session(
     except Stopped as stopped:
         # As a shell reports it.
         return 128 + stopped.number
+
+
+# ---- how it is continued ---------------------------------------------------------------------------------------------
+
+# What the program itself names when it ends looks for the session in the user's own folder.
+CONTINUE = "This session is one of Antiphon's. To continue it, run:\n  {command}"
+
+
+def continue_line(program: Program, options: Sequence[str], *arguments: str) -> str:
+    """`options`: Antiphon's; `arguments`: those by which the program continues a session."""
+    return CONTINUE.format(command=shlex.join(["antiphon", program.command, *options, *arguments]))
+
+
+def is_session(name: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return str(UUID(name)) == name
+    return False
 
 
 # ---- models ----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import msgspec
 import typer
@@ -18,7 +17,15 @@ from antiphon.app.running_gateways import local_url
 from antiphon.cli.clients.gateway import DEFAULT_PORT, client_key, running_gateway
 from antiphon.cli.clients.process import run_process
 from antiphon.cli.clients.program import CannotStart, Choice
-from antiphon.cli.clients.session import Served, better_line, list_models, refuse_small_window, run_session
+from antiphon.cli.clients.session import (
+    Served,
+    better_line,
+    continue_line,
+    is_session,
+    list_models,
+    refuse_small_window,
+    run_session,
+)
 from antiphon.cli.codex.arguments import named_model, needs_model, without_model
 from antiphon.cli.codex.config import (
     BASE_SETTINGS,
@@ -41,8 +48,6 @@ from antiphon.settings.settings import Settings, data_directory
 
 # What the interactive Codex calls itself in its sessions. After others, it does not say how to continue them either.
 INTERACTIVE = "cli"
-# Codex itself has just named `codex resume ID`, which looks in the user's own folder.
-CONTINUE = "This session is one of Antiphon's. To continue it, run:\n  {command}"
 
 
 class _Meta(Struct):
@@ -60,17 +65,11 @@ def continue_hint(home: Path, since: float, options: Sequence[str], arguments: S
     the one that `arguments`, those of Codex, name: it may have been looked at only. `options`: those of `antiphon codex`."""
     changed = {file: file.stat().st_mtime for file in home.glob("sessions/*/*/*/rollout-*.jsonl")}
     for file in sorted(changed, key=changed.__getitem__, reverse=True):
-        if changed[file] < since and not file.stem.endswith(tuple(filter(_is_id, arguments))):
+        if changed[file] < since and not file.stem.endswith(tuple(filter(is_session, arguments))):
             continue
         if (session := _interactive(file)) is not None:
-            return CONTINUE.format(command=shlex.join(["antiphon", "codex", *options, "resume", session]))
+            return continue_line(CODEX, options, "resume", session)
     return None
-
-
-def _is_id(argument: str) -> bool:
-    with contextlib.suppress(ValueError):
-        return str(UUID(argument)) == argument
-    return False
 
 
 def _interactive(file: Path) -> str | None:
@@ -109,6 +108,8 @@ class Plan(Struct, frozen=True):
 
 def run_codex(settings: Settings, choice: Choice) -> int:
     """Returns Codex's exit code."""
+    if choice.only_prints:
+        return _print_configuration(settings, choice)
     binary, home = CODEX.find(), _home(settings)
 
     def alone() -> int:
@@ -139,16 +140,17 @@ def _run(binary: str, home: Path, settings: Settings, choice: Choice, served: Se
     return code
 
 
-def print_configuration(settings: Settings, choice: Choice) -> None:
+def _print_configuration(settings: Settings, choice: Choice) -> int:
     """For the user's own configuration of Codex. Nothing is started, neither a gateway nor Codex."""
     if left := without_model(choice.arguments):
         raise CannotStart(ONLY_PRINTS.format(arguments=shlex.join(left)))
     url, key = running_gateway(CODEX, settings, choice.url), client_key(CODEX, settings)
     if url is None:
         typer.echo(NOTHING_RUNS + _without_gateway(settings, choice, has_key=key is not None), nl=False)
-        return
+        return 0
     plan = _plan(Served(url, key), choice, _home(settings), {})
     typer.echo(to_toml({**plan.provider, **plan.base}, plan.lean, plan.reason), nl=False)
+    return 0
 
 
 def _without_gateway(settings: Settings, choice: Choice, *, has_key: bool) -> str:

@@ -130,8 +130,12 @@ def say_function(taken: Container[str]) -> ChatFunction:
     return ChatFunction(name, SAY_DESCRIPTION, SAY_PARAMETERS)
 
 
-def functions_to_response_format(functions: Sequence[ChatFunction]) -> dict[str, Any]:
-    schema = functions_to_schema(functions)
+def functions_to_response_format(
+    functions: Sequence[ChatFunction], say: ChatFunction | None = None, *, most: int = 1
+) -> dict[str, Any]:
+    """`say`: the function by which the model answers in words. `most`: how many calls may be made together, in a list."""
+    said = [say] if say is not None else []
+    schema = functions_to_schema([*functions, *said]) if most == 1 else functions_to_list_schema(functions, said, most)
     return {"type": "json_schema", "json_schema": {"name": NAME, "strict": True, "schema": schema}}
 
 
@@ -139,8 +143,24 @@ def functions_to_schema(functions: Sequence[ChatFunction]) -> Schema:
     """The schema of a call of one of these functions."""
     definitions: Schema = {}
     calls = [_call(function, definitions) for function in functions]
-    schema: Schema = calls[0] if len(calls) == 1 else {"anyOf": calls}
+    schema = _any_of(calls)
     return {**schema, "$defs": definitions} if definitions else schema
+
+
+def functions_to_list_schema(functions: Sequence[ChatFunction], said: Sequence[ChatFunction], most: int) -> Schema:
+    """The schema of a list of calls. An answer in words stands alone: it would say what has come of the calls beside it."""
+    definitions: Schema = {}
+    lists = [
+        {"type": "array", "items": _any_of([_call(each, definitions) for each in these]), "minItems": 1, "maxItems": count}
+        for these, count in ((functions, most), (said, 1))
+        if these
+    ]
+    schema = _any_of(lists)
+    return {**schema, "$defs": definitions} if definitions else schema
+
+
+def _any_of(schemas: list[Schema]) -> Schema:
+    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
 
 def _call(function: ChatFunction, definitions: Schema) -> Schema:

@@ -87,7 +87,19 @@ class PageWork(Struct, frozen=True, tag="page"):
     is_html: bool = True
 
 
-CheckWork = SchemaWork | GrammarWork | DefinitionWork | DocumentWork | FileWork | StoredFileWork | PageWork
+class LinesWork(Struct, frozen=True, tag="lines"):
+    """What are the next lines of a batch of requests? Its caller must be able to open the file: `run_check()` is not. `start`,
+    `number`: where they begin, and how many lines are before them."""
+
+    path: str
+    start: int
+    number: int
+    endpoint: str
+    # In bytes, of one line.
+    longest: int
+
+
+CheckWork = SchemaWork | GrammarWork | DefinitionWork | DocumentWork | FileWork | StoredFileWork | PageWork | LinesWork
 
 
 class CheckOutcome(Struct, frozen=True):

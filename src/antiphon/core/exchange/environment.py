@@ -90,6 +90,8 @@ class Environment:
     check_grammars: bool = True
     # Which models get help.
     help: HelpSetting = "auto"
+    # The tools that a small model may call again at once with the same arguments, as patterns of their names.
+    polling_tools: tuple[str, ...] = ()
     # The sampling of a model counts where the request does not say.
     own_sampling: bool = True
     reasoning_events: ReasoningEvents = REASONING_TEXT
@@ -124,9 +126,11 @@ class Environment:
             made.__post_init__()
         return made
 
-    def plain(self) -> "Environment":
-        """For requests that get what they ask for, and nothing else. Nothing is sealed: their clients cannot send it back."""
-        return self.changed(help="off", own_sampling=False, always_summary=False, sealer=NO_SEALER)
+    def plain(self, *, helps: bool = False) -> "Environment":
+        """For requests that get what they ask for. Nothing is sealed: their clients cannot send it back. `helps`: what a model
+        needs that the request does not ask for is added nevertheless."""
+        added = {} if helps else {"help": "off", "own_sampling": False}
+        return self.changed(always_summary=False, sealer=NO_SEALER, **added)
 
     def with_tool(self, kind: str, tool: GatewayTool) -> "Environment":
         """With this tool as the one of its kind. Made once for the same tool, because this too is done for every request."""

@@ -203,6 +203,8 @@ class Question:
             sampling if environment.own_sampling else ENGINE_DEFAULT,
             self._tools,
             self._progress,
+            engine.knowledge.window_of(model),
+            environment.polling_tools,
         )
         self.conversion: Conversion = request_to_chat(inputs)
         if self.conversion.unread or self.conversion.definitions or work.is_pending:

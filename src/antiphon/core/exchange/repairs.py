@@ -12,6 +12,7 @@ from antiphon.core.checks.constraints import (
     say_function,
     schema_to_response_format,
 )
+from antiphon.core.items.calls import CallState
 from antiphon.core.items.enforcement import Rejection
 from antiphon.core.prompt.convert import Conversion
 from antiphon.core.stream.repeated_prompts import WithoutRepeatedPrompts
@@ -35,10 +36,11 @@ def _constrained(conversion: Conversion, rejection: Rejection, *, helped: bool) 
     if not constrains(dialect) or (rejection.call is None and _is_enforced(conversion)):
         _leave_out_withheld(chat, conversion.requirements)
         return structs.replace(conversion, chat=chat)
-    if names := _names_to_call(conversion, rejection, helped=helped):
+    names, say = _names_to_call(conversion, rejection, helped=helped), _say(conversion, rejection)
+    # Of one tool that may not be called now, only words are left.
+    if names or (say is not None and rejection.call is not None and _is_made(conversion, rejection.call)):
         functions = [conversion.box.offered.functions[name].function for name in names]
-        say = _say(conversion, rejection)
-        constrain(chat, functions_to_response_format([*functions, say] if say is not None else functions), dialect)
+        constrain(chat, functions_to_response_format(functions, say), dialect)
         if say is not None and chat.tools is not UNSET:
             # An engine that reads calls would pass on those of our own function.
             chat.tool_choice = "none"
@@ -62,9 +64,16 @@ def _finder(functions: Sequence[ChatFunction], say: ChatFunction | None) -> Call
 def _say(conversion: Conversion, rejection: Rejection) -> ChatFunction | None:
     """A model that made a call which it may not make may also answer in words."""
     required, call = conversion.requirements, rejection.call
-    if required.must_call or call is None or required.offered_as(call.name, call.arguments):
+    if required.must_call or call is None:
+        return None
+    if required.offered_as(call.name, call.arguments) and not _is_made(conversion, call):
         return None
     return conversion.offer.say or say_function(conversion.box.offered.functions)
+
+
+def _is_made(conversion: Conversion, call: CallState) -> bool:
+    """It has just succeeded, and is not made again at once."""
+    return conversion.requirements.is_made(call.name, call.arguments)
 
 
 def _is_enforced(conversion: Conversion) -> bool:
@@ -83,6 +92,8 @@ def _names_to_call(conversion: Conversion, rejection: Rejection, *, helped: bool
     """The tools of which one must be called now; none where the call itself may not have been what was wrong."""
     requirements, call = conversion.requirements, rejection.call
     allowed = sorted(requirements.only or ())
+    if call is not None and _is_made(conversion, call):
+        return [name for name in conversion.offer.names if name != call.name]
     if call is None:
         return allowed if requirements.must_call else ()
     is_wanted = helped or (call.check is not None and call.check.binding)

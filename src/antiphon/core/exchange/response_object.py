@@ -41,9 +41,10 @@ TRUNCATED = "truncation auto: the oldest turns of the input were left out"
 DROPPED_CALLS = "tool calls of the model were left out: {count} beyond {limit}"
 CAPPED = "the answer was cut off: this model writes {most} tokens at most unless max_output_tokens is set"
 LOOPING = "a call of {name} was left out: the model is in a loop, and was asked not to make it"
+TWICE = "a call of {name} was left out: the model made it twice in one answer"
 AFTER_REJECTED = "calls of the model were left out: {count} after a call that was wrong, for which it was asked again"
 UNCHECKED = "a call of {name} was not checked: its check took too long, or failed"
-PARROTED = "the model only repeated what it was told about its answer: this was left out"
+PARROTED = "the model repeated what it was told about its answer or its calls: this was left out"
 BEFORE_JSON = "what precedes the JSON in the model's answer was left out: the answer was to be JSON from its beginning on"
 NOT_RUN = "a call of {name} was not run: {why}"
 CALLS_IN_THOUGHTS = "the model made a tool call inside its reasoning, and nothing else: it was taken for a call"
@@ -82,6 +83,8 @@ def _calls_left_out(calls: LeftOutCalls) -> Iterator[str]:
         yield NOT_RUN.format(name=name, why=why)
     for name in calls.looping:
         yield LOOPING.format(name=name)
+    for name in calls.twice:
+        yield TWICE.format(name=name)
     if after := calls.after_rejected:
         yield AFTER_REJECTED.format(count=after)
     for name in calls.unchecked:

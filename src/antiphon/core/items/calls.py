@@ -276,6 +276,8 @@ class LeftOutCalls(Struct):
     not_run: dict[tuple[str, str], None] = {}
     # The tools that the model called once more, although they are withheld because of a loop.
     looping: Sequence[str] = ()
+    # The tools of which a call was made twice in one answer.
+    twice: Sequence[str] = ()
     # The tools of which a call was emitted although its check did not come to an end.
     unchecked: Sequence[str] = ()
     # How many calls followed one that was rejected.
@@ -305,6 +307,10 @@ class LeftOutCalls(Struct):
     def add_looping(self, call: CallState) -> None:
         self.any = True
         self.looping = _with(self.looping, call.name)
+
+    def add_twice(self, call: CallState) -> None:
+        self.any = True
+        self.twice = _with(self.twice, call.name)
 
     def add_unchecked(self, call: CallState) -> None:
         self.any = True

@@ -1,13 +1,20 @@
 """What may be shown of an answer, what is withheld, and what the model is asked for again."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
 from antiphon.core.items.calls import CallState, LeftOutCalls, RunHistory
 from antiphon.core.items.item_state import ItemState
 from antiphon.core.items.messages import MessageState
-from antiphon.core.toolbox.prompt_texts import BAD_CALL, CALLED_AGAIN, NO_CALLS_LEFT, NO_SUCH_TOOL, NO_TOOLS_LEFT
+from antiphon.core.toolbox.prompt_texts import (
+    BAD_CALL,
+    CALLED_AGAIN,
+    MADE_ALREADY,
+    NO_CALLS_LEFT,
+    NO_SUCH_TOOL,
+    NO_TOOLS_LEFT,
+)
 from antiphon.core.toolbox.requirements import NO_REQUIREMENTS, Requirements
 from antiphon.core.toolbox.tools import LONGEST_NAME, ToolResult
 from antiphon.errors import AnswerInvalid, NotConstrained
@@ -45,6 +52,7 @@ class Enforcement:
 
     __slots__ = (
         "_answered",
+        "_made",
         "_may_reject",
         "_rejects",
         "_shown_in_round",
@@ -67,12 +75,15 @@ class Enforcement:
         self._shown_in_round = 0
         # The calls of this round that are not run.
         self._answered: list[CallState] = []
+        # The calls of this answer, by their names and arguments, where each is made once.
+        self._made: set[Hashable] = set()
         self.runs = RunHistory()
         self.left_out = LeftOutCalls()
 
     def begin_answer(self, requirements: Requirements) -> None:
         self.requirements = requirements
         self.rejection = None
+        self._made.clear()
 
     def stop_rejecting(self) -> None:
         """It is too late to ask for anything again: what is left is shown as it is, or fails."""
@@ -116,10 +127,13 @@ class Enforcement:
             # The model need not be at fault: it is not asked again.
             self.failure = AnswerInvalid(NOT_CHECKED)
             return Verdict.FAIL
+        if isinstance(state, CallState) and self.requirements.once and not self._is_new(state):
+            self.left_out.add_twice(state)
+            return Verdict.DROP
         complaint, binding = self._complaint(state)
         if complaint is None:
             return Verdict.SHOW
-        if isinstance(state, CallState) and self._shown_in_round and self._reason_against(state) is not None:
+        if isinstance(state, CallState) and self._shown_in_round and self._is_withheld(state):
             # Asked again, the model would make the call beside it once more.
             self.left_out.add_looping(state)
             return Verdict.DROP
@@ -146,17 +160,35 @@ class Enforcement:
             return reason, not self.requirements.must_call
         if isinstance(state, CallState) and only is not None and not self.requirements.allows(state.name):
             return f"{state.name} is not among the tools that may be called: {', '.join(sorted(only))}", True
+        if isinstance(state, CallState) and self._is_made(state):
+            return MADE_ALREADY, True
         check, outcome = state.check, state.outcome
         if check is None or not check.buffered or outcome is None:
             return None, False
         return outcome.complaint, check.binding
 
+    def _is_new(self, call: CallState) -> bool:
+        """In this answer."""
+        key = self.requirements.key_of(call.name, call.arguments)
+        is_new = key not in self._made
+        self._made.add(key)
+        return is_new
+
     def _is_in_loop(self, call: CallState) -> bool:
         """Tools are withheld, and it is not one of those that are left. The response does not fail for that."""
         required = self.requirements
+        if self._is_made(call):
+            return True
         if not required.withheld or required.must_call:
             return False
         return self._reason_against(call) is not None or not required.allows(call.name)
+
+    def _is_withheld(self, call: CallState) -> bool:
+        return self._reason_against(call) is not None or self._is_made(call)
+
+    def _is_made(self, call: CallState) -> bool:
+        """It has just succeeded. What the gateway runs itself is counted by `runs`."""
+        return not call.runs_here and self.requirements.is_made(call.name, call.arguments)
 
     def _reason_against(self, call: CallState) -> str | None:
         return self.requirements.reason_against(call.name, call.arguments) if self.requirements.withheld else None

@@ -193,6 +193,9 @@ class Dialect(Struct, frozen=True):
     room: int = 1
     # Where the number of its parameters is.
     parameters: tuple[Lookup, ...] = ()
+    # Where it is how many tokens its vocabulary has, and how many numbers one of them is.
+    vocabulary: tuple[Lookup, ...] = ()
+    embedding: tuple[Lookup, ...] = ()
     version: tuple[Lookup, ...] = ()
     # What it is asked for to see whether it is still there: a small document. None: the head of its list of models.
     health: str | None = None

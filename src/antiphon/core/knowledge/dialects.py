@@ -49,6 +49,8 @@ LLAMACPP = structs.replace(
     vision=(Lookup("/props", "modalities/vision"),),
     slots=(Lookup("/props", "total_slots"),),
     parameters=(Lookup("/v1/models", "data/{at}/meta/n_params"),),
+    vocabulary=(Lookup("/v1/models", "data/{at}/meta/n_vocab"),),
+    embedding=(Lookup("/v1/models", "data/{at}/meta/n_embd"),),
     # Without -m it is a router, which loads a model for any request that names it, even to render a prompt.
     loading_state=(Lookup("/v1/models", "data/{at}/status/value"),),
     version=(Lookup("/props", "build_info"),),

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 from antiphon.core.knowledge.dialect import Dialect
 
 # Where a fact comes from: what is known of all engines of the kind, what a probe has shown, what the text of the chat template
-# says, what a request has shown, or what comes with a model that Antiphon knows by name. "assumed": its probe has not ended.
+# says, what a request has shown, or what comes with weights that Antiphon knows. "assumed": its probe has not ended.
 FactSource = Literal["dialect", "probed", "template", "learned", "setting", "assumed"]
 
 

@@ -33,6 +33,8 @@ class Help(Struct, frozen=True):
     easier_tools: bool = False
     # An answer that may be a call is asked for under a schema: one of the calls, or a text.
     constrains_answers: bool = False
+    # Worked examples are in front of the conversation, if the answer is constrained.
+    shows_examples: bool = False
     # A call that fails again and again is answered with what to do instead, and then not offered.
     stops_loops: bool = False
     # Codex gets fewer features and shorter instructions.
@@ -41,7 +43,7 @@ class Help(Struct, frozen=True):
     reason: str = ""
 
     def __bool__(self) -> bool:
-        return self.easier_tools or self.constrains_answers or self.stops_loops or self.lean_codex
+        return any(getattr(self, name) for name in PARTS)
 
     @property
     def parts(self) -> list[str]:
@@ -52,12 +54,18 @@ class Help(Struct, frozen=True):
 PARTS = {
     "easier_tools": "offers hard tools as easier functions",
     "constrains_answers": "constrains answers to a call or a text",
+    "shows_examples": "shows worked examples",
     "stops_loops": "stops calls that fail again and again",
     "lean_codex": "starts Codex with fewer features and shorter instructions",
 }
 NO_HELP = Help()
 FULL_HELP = Help(
-    easier_tools=True, constrains_answers=True, stops_loops=True, lean_codex=True, reason='the setting help is "full"'
+    easier_tools=True,
+    constrains_answers=True,
+    shows_examples=True,
+    stops_loops=True,
+    lean_codex=True,
+    reason='the setting help is "full"',
 )
 
 
@@ -70,7 +78,7 @@ def choose_help(setting: HelpSetting, *, parameters: int | None, window: int | N
     small_window = window is not None and window < SMALL_WINDOW
     if parameters is not None and parameters < SMALL_MODEL:
         reason = f"the model has {size(parameters)} parameters"
-        return Help(easier_tools=True, constrains_answers=garbles_calls, stops_loops=True, lean_codex=True, reason=reason)
+        return structs.replace(FULL_HELP, constrains_answers=garbles_calls, shows_examples=garbles_calls, reason=reason)
     return Help(lean_codex=True, reason=f"the context window has {window} tokens") if small_window else NO_HELP
 
 

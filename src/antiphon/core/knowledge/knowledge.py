@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.facts import WORDS, Fact, FactSource, is_unusual
 from antiphon.core.knowledge.help import ENGINE_DEFAULT, Help, HelpSetting, Sampling, choose_help, parameters_in_name
+from antiphon.core.knowledge.known_weights import KnownWeights, Shape, recognised
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -37,6 +38,8 @@ class Model(Struct, frozen=True):
     window: int | None = None
     # How many it has; None: not known.
     parameters: int | None = None
+    # The shape of its weights; None: not known.
+    shape: Shape | None = None
     # How many requests are processed at once; None: not known.
     slots: int | None = None
     vision: bool = False
@@ -118,11 +121,12 @@ class EngineKnowledge:
     def __init__(self, dialect: Dialect, models: Sequence[Model] = (), name: str = "") -> None:
         self.name = name
         self.dialect = dialect
-        self.models = tuple(models)
         # The engine was found, and lists no models: it may serve any.
         self.takes_any_model = False
         # How the tokens of some models are chosen. It comes with the model, and is neither probed nor learned.
         self.sampling: Mapping[str, Sampling] = {}
+        # The models whose weights were recognised, by the shapes that they had then.
+        self._recognised: dict[str, Shape | None] = {}
         self._learned: dict[str, dict[str, Any]] = {}
         # How each of these facts was learned.
         self._sources: dict[str, dict[str, FactSource]] = {}
@@ -135,6 +139,7 @@ class EngineKnowledge:
         self._repeated: dict[str, tuple[dict[str, Any], int]] = {}
         # The conversations that keep a form which is not that of new ones.
         self.forms = ConversationForms()
+        self.models = tuple(models)
 
     @classmethod
     def from_facts(cls, facts: KnownFacts) -> "EngineKnowledge":
@@ -183,7 +188,16 @@ class EngineKnowledge:
         # By their names without the tag for the latest; of several with one name, the last one counts.
         self._latest = {model.id.removesuffix(LATEST): model.id for model in models}
         self._called = frozenset(self._latest.values())
+        for model in models:
+            if (weights := recognised(model.shape, model.id)) is not None and self._recognised.get(model.id) != model.shape:
+                self._recognised[model.id] = model.shape
+                self.recognise(model.id, weights)
         self._variants = tuple(model.id + mark for model in models for mark in VARIANT)
+
+    def recognise(self, model: str, weights: KnownWeights) -> None:
+        """These are the weights of the model, of which more is known than the engine reports."""
+        self.sampling = {**self.sampling, model: weights.sampling}
+        self.learn(model, weights.facts, "setting")
 
     def listed(self, model: str) -> Model | None:
         """What the engine reports of this model."""

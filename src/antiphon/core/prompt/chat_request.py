@@ -219,7 +219,7 @@ def _constrain(request: CreateResponse, chat: ChatRequest, offer: Offer, box: To
 def _response_format(request: CreateResponse, offer: Offer, box: Toolbox, dialect: Dialect) -> dict[str, Any] | None:
     if offer.constrained:
         functions = [box.offered.functions[name].function for name in offer.names]
-        return functions_to_response_format([*functions, offer.say] if offer.say is not None else functions)
+        return functions_to_response_format(functions, offer.say, most=offer.most_calls)
     # An answer that must be a call has no format.
     if not takes_format(offer, dialect) or offer.must_call:
         return None

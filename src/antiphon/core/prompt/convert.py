@@ -1,6 +1,6 @@
 """Responses request → chat request. A pure function of the request, and of what is known of its model, tools and documents."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct, field, structs
@@ -12,12 +12,14 @@ from antiphon.core.knowledge.help import ENGINE_DEFAULT, NO_HELP, Help, Sampling
 from antiphon.core.prompt.chat_request import make_chat, wants_logprobs
 from antiphon.core.prompt.documents import Documents, ReadWork
 from antiphon.core.prompt.draft import ChatDraft
+from antiphon.core.prompt.examples import fitting_examples
 from antiphon.core.prompt.item_types import items_to_draft, tools_in_items, tools_of_search
-from antiphon.core.prompt.loops import offer_without, withheld_to_notices
+from antiphon.core.prompt.loops import HAS_ENDED, Loops, offer_without, withheld_to_notices
 from antiphon.core.prompt.turns import AssistantTurn, UserTurn, rejection_to_turns
 from antiphon.core.protocols.responses.fields import dropped_fields_to_notices, refuse_unsupported
 from antiphon.core.protocols.responses.references import is_stored
 from antiphon.core.stream.citations import DocumentSource
+from antiphon.core.stream.repeated_prompts import WithoutRepeatedPrompts
 from antiphon.core.stream.text_calls import AnswersByCall, CallFinder, ConstrainedCall, TextCalls
 from antiphon.core.toolbox.choice import NO_OFFER, Offer, choice_to_offer, provisional_choice
 from antiphon.core.toolbox.definitions import DEFINITIONS, Define
@@ -116,6 +118,10 @@ class ChatInputs(Struct, frozen=True):
     sampling: Sampling = ENGINE_DEFAULT
     tools: ToolInputs = NO_TOOL_INPUTS
     progress: Progress = NO_PROGRESS
+    # The context window of the model, in tokens; None: not known.
+    window: int | None = None
+    # Patterns of the names of tools that may be called again at once.
+    polls: Collection[str] = ()
 
 
 def request_to_chat(inputs: ChatInputs) -> Conversion:
@@ -127,7 +133,8 @@ def request_to_chat(inputs: ChatInputs) -> Conversion:
     # One that is not the last item was refused, or was obeyed before.
     compacts = bool(items) and len(items) > inputs.earlier and items[-1].get("type") == "compaction_trigger"
     request, sampling = _as_answered(request, box, inputs.sampling, compacts=compacts)
-    offer = _offer(request, box, draft, inputs)
+    loops = draft.stop_loops(helped=inputs.help.stops_loops, polls=inputs.polls)
+    offer = _offer(request, box, draft, inputs, loops)
     checks = Checks(inputs.flaw_of)
     requirements = offer_to_requirements(
         request,
@@ -148,6 +155,9 @@ def request_to_chat(inputs: ChatInputs) -> Conversion:
     withheld = withheld_to_notices(offer) if offer.withheld else ()
     before = (*dropped_fields_to_notices(request), *draft.notices, *documents.notices, *box.notices)
     notices = (*before, *withheld, *unreadable, *made.notices)
+    finder = _finder(offer, box)
+    if loops.notes or (inputs.help.stops_loops and inputs.progress.rounds):
+        finder = partial(_without_own_words, finder)
     return Conversion(
         made.chat,
         dialect,
@@ -158,7 +168,7 @@ def request_to_chat(inputs: ChatInputs) -> Conversion:
         tuple(checks.definitions),
         tuple(documents.unread),
         tuple(documents.cited),
-        _finder(offer, box),
+        finder,
         made.logprobs,
         compacts,
         sampling,
@@ -228,16 +238,27 @@ def _as_answered(
     return with_sampling(request, sampling), sampling
 
 
-def _offer(request: CreateResponse, box: Toolbox, draft: ChatDraft, inputs: ChatInputs) -> Offer:
+def _offer(request: CreateResponse, box: Toolbox, draft: ChatDraft, inputs: ChatInputs, loops: Loops) -> Offer:
     help = inputs.help
-    withheld = draft.stop_loops(helped=help.stops_loops)
     if not box.offered.functions and request.tool_choice in (None, "auto"):
         return NO_OFFER
     constrains_answers = help.constrains_answers and _may_constrain_calls(request)
     # A server's tools may be meant that are not known yet. The request is converted again when they are.
     choice = provisional_choice(request.tool_choice, box) if box.servers.unlisted else request.tool_choice
-    offer = choice_to_offer(choice, box, inputs.dialect, inputs.tools.definitions, constrains_answers=constrains_answers)
-    return offer_without(offer, withheld, box.replaced_names(offer.names)) if withheld else offer
+    offer = choice_to_offer(
+        choice,
+        box,
+        inputs.dialect,
+        inputs.tools.definitions,
+        constrains_answers=constrains_answers,
+        parallel=request.parallel_tool_calls is not False,
+    )
+    if help.shows_examples:
+        draft.examples = tuple(fitting_examples(offer, box, inputs.window))
+    withheld = dict.fromkeys(offer.names, HAS_ENDED.format(reason=loops.ended)) if loops.ended else loops.withheld
+    if withheld:
+        offer = offer_without(offer, withheld, box.replaced_names(offer.names))
+    return structs.replace(offer, made=loops.made) if loops.made and offer.tools and not offer.must_call else offer
 
 
 def _may_constrain_calls(request: CreateResponse) -> bool:
@@ -262,6 +283,11 @@ def _unreadable_to_notices(
         yield f"{definition.notice}: {flaw.reason}"
 
 
+def _without_own_words(finder: Callable[[], CallFinder | None]) -> CallFinder:
+    """The prompt has sentences of ours in it, which a small model repeats."""
+    return WithoutRepeatedPrompts(finder())
+
+
 def _no_finder() -> None:
     """No call can be in the text of an answer without tools."""
 
@@ -277,5 +303,6 @@ def _finder(offer: Offer, box: Toolbox) -> Callable[[], CallFinder | None]:
     # A call that may not be made is a call all the same: it is asked for again, and not shown as text.
     names = {name: schemas.get(name) for name in (*offered, *box.replaced_names(offered), *offer.withheld)}
     if say is not None:
-        return lambda: ConstrainedCall(offer.names, say=say, otherwise=AnswersByCall(names, say))
+        listed = offer.most_calls > 1
+        return lambda: ConstrainedCall(offer.names, say=say, otherwise=AnswersByCall(names, say), listed=listed)
     return lambda: TextCalls(names) if names else None

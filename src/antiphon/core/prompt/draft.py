@@ -11,14 +11,14 @@ ends with the output, as the items do. A model that sees the user's question las
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from msgspec import structs
 
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.prompt.documents import Documents
-from antiphon.core.prompt.loops import NO_LOOPS, NOTED, find_loops
+from antiphon.core.prompt.loops import NO_LOOPS, NOTED, Loops, find_loops
 from antiphon.core.prompt.template_rules import apply_template_rules
 from antiphon.core.prompt.turns import Asked, AssistantTurn, Call, UserTurn
 from antiphon.core.toolbox.tools import AsCalled, ToolIdentity
@@ -67,6 +67,8 @@ class ChatDraft:
         # Those that were read, by their ids.
         self.approval_requests: dict[str, dict[str, Any]] = {}
         self._waiting: dict[str, list[AssistantTurn]] = {}
+        # What a small model is shown before the conversation.
+        self.examples: Sequence[ChatMessage] = ()
         # The notices about the calls were made.
         self._are_settled = False
 
@@ -188,6 +190,11 @@ class ChatDraft:
         elif new:
             self._asked = Asked(new)
 
+    def report_failure(self, call_id: Any) -> None:
+        """The item of its output, or its own, says that it failed."""
+        if isinstance(call_id, str) and (call := self._calls.get(call_id)) is not None:
+            call.failed = True
+
     def has_call(self, call_id: str) -> bool:
         return call_id in self._calls
 
@@ -220,24 +227,24 @@ class ChatDraft:
         else:
             self._turns.append(turn)
 
-    def stop_loops(self, *, helped: bool) -> Mapping[str, str]:
-        """Notes in the results of calls that are made again and again; and why tools may not be called now, by their names.
-        `helped`: the model is small."""
+    def stop_loops(self, *, helped: bool, polls: Collection[str] = ()) -> Loops:
+        """Notes in the results of calls that are made again and again; and what may not be called now. `helped`: the model is
+        small. `polls`: tools that may be called again at once."""
         if self._latest is None:
-            return NO_LOOPS.withheld
+            return NO_LOOPS
         self._settle_calls()
-        loops = find_loops(self._turns, helped=helped)
+        loops = find_loops(self._turns, helped=helped, polls=polls)
         for call, note in loops.notes:
             call.note = note
             self.notice(NOTED.format(id=call.id, name=call.name))
-        return loops.withheld
+        return loops
 
     # ---- output ------------------------------------------------------------------------------------------------------
 
     def messages(self, dialect: Dialect, *, head: str, tail: list[str]) -> list[ChatMessage]:
         """`head` is the request's `instructions`; `tail` is what Antiphon adds to them."""
         self._settle_calls()
-        messages: list[ChatMessage] = []
+        messages = [*self.examples]
         for turn in self._turns:
             messages += turn.messages()
         if system := "\n\n".join(filter(None, (head, *self._system, *tail))):
@@ -246,7 +253,7 @@ class ChatDraft:
             raise InvalidRequest(
                 "`input` is empty: there is nothing to respond to.", param="input", code="missing_required_parameter"
             )
-        messages, notices = apply_template_rules(messages, dialect, has_answers=self._latest is not None)
+        messages, notices = apply_template_rules(messages, dialect, has_answers=self._latest is not None or bool(self.examples))
         self.notices.update(dict.fromkeys(notices))
         return messages
 

@@ -249,6 +249,8 @@ def _part_to_stored_form(part: Part, text_type: str) -> Part:
 # ---- the rows --------------------------------------------------------------------------------------------------------
 
 COMPLETED = {"status": "completed"}
+# Of an item that is, or has, the output of a call.
+REPORT_FAILURE = ("failed", "incomplete")
 _REFERENCE = "is an item_reference. Only a request may refer to items: add the item itself."
 _TRIGGER = "is a compaction_trigger. Only a request may ask for a compaction: send it in `input`."
 
@@ -333,6 +335,8 @@ def items_to_draft(
             # A converter that raises has not changed the draft.
             draft.joins_answer = "id" in item and is_beside(item["id"])
             ITEM_TYPES.get(kind, UNKNOWN).to_chat(draft, item, where)
+            if item.get("status") in REPORT_FAILURE:
+                draft.report_failure(item.get("call_id") or item.get("id"))
         except InvalidRequest as wrong:
             if not is_stored(where):
                 raise

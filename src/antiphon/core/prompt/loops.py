@@ -1,8 +1,11 @@
 """Loops: the same call again and again, although it fails, or gives the same result each time.
 
-A small model does not see that it repeats itself. From the third time on, the result of the call ends with a note that says
-what to do instead. If the model makes the call once more, its tool may not be called in the next answer. A note depends on what
-precedes it in the conversation and on nothing else, so that a longer history begins with the same messages.
+A small model does not see that it repeats itself. A call that has succeeded is not made again at once: it is withheld, and the
+answer asked for again, unless its tool is one that polls. From the third time on, the result of a call that fails, or gives the
+same result, ends with a note that says what to do instead. If the model makes it once more, its tool may not be called until
+another call succeeds. When nothing has succeeded for a number of turns, no tool may be called at all, and the model says what
+has failed. A note depends on what precedes it in the conversation and on nothing else, so that a longer history begins with the
+same messages.
 
 A dead end is a loop of different calls: turn after turn, all of them fail with one and the same output. Then the tools that
 were called may not be called until another call succeeds. If the output says that the tool cannot be used at all, no arguments
@@ -13,70 +16,44 @@ A user's message ends every loop: the user may have changed what made the call f
 
 import re
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from enum import Enum
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct, field, structs
 
+from antiphon.core.prompt.results import FAILURES, LONGEST_MESSAGE, UNUSABLE, Result, result_of
 from antiphon.core.prompt.turns import AssistantTurn, Call, UserTurn
 from antiphon.core.toolbox.choice import Offer
-from antiphon.core.toolbox.prompt_texts import ALL_FAIL, FAILED_AGAIN, SAME_AGAIN
+from antiphon.core.toolbox.prompt_texts import ALL_FAIL, ANSWER_INSTEAD, FAILED_AGAIN, SAME_AGAIN
 from antiphon.partial_json import canonical_arguments
 
 # After this many times a note asks the model to stop, and after this many its tool is withheld.
 TOLD_AT = 3
 WITHHELD_AT = 4
+# After this many turns in which everything failed, failures of one call, or turns altogether, a small model has to answer.
+ENDED_AT = 8
+MOST_TURNS = 50
 # After this many turns with one failure, the tools of a dead end are withheld, and a note says why.
 DEAD_END_AT = 5
 
 HAS_FAILED = "the same call of it has failed {count} times"
 HAS_REPEATED = "the same call of it has given the same result {count} times"
+HAS_ENDED = "the model has to answer now: {reason}"
+NOTHING_SUCCEEDS = "everything has failed in the last {count} turns"
+NO_PROGRESS = "one call has failed {count} times"
+TOO_MANY_TURNS = "it has called tools in {count} turns"
 HAVE_ALL_FAILED = "all calls of the last {count} turns have failed with the same output"
 NOTED = "call {id} of {name} ends a loop: a note in its result asks the model to do something else"
 WITHHELD = "{name} may not be called in this answer: {reason}"
 
 
-class Result(Enum):
-    SUCCEEDED = "it did what it was called for, as far as can be seen"
-    FAILED = "it failed, whatever the output says"
-    LOOKS_FAILED = "words of failure, which other outputs may have, too: only the same short output again counts"
-    UNUSABLE = "the tool was not run, and would not have been with other arguments"
-    WAITS = "something is still running: calling again is how one waits for it"
-
-
-class Sign(NamedTuple):
-    pattern: re.Pattern[str]
-    result: Result
-
-
-# The first that is found counts. An exit code says more than any of them.
-# The first one in a text is that of the call. Others are part of what it printed.
-_EXIT = re.compile(r"(?:^(?:Exit code:|Process exited with code)|\"exit_code\":) *(-?\d+)\b", re.MULTILINE)
-_WORDS = (
-    r"\b(?:errors?|exceptions?|traceback|fail(?:ed|ure|ures|s)?|not (?:found|exist|allowed|supported|permitted)|unknown"
-    r"|unsupported|invalid|no such (?:file|process|session)|cannot|denied|refused|aborted|timed out)\b|\w(?:error|exception)\b"
+# Tools that may be called again at once, by parts of their names: the result may be another one, or is waited for.
+POLLS = tuple(
+    f"*{word}*" for word in ("stdin", "status", "poll", "wait", "progress", "watch", "monitor", "next", "roll", "random")
 )
-# A count of them that is none, or a member without a value.
-_NONE = r"(?![\"']?\s{0,9}[:=]\s{0,9}(?:0\b|null|none|false|\[\]|\"\"))"
-# Only as the first words of an output: a tool that runs may print them, too.
-_UNUSABLE = re.compile(
-    r"\A\W{0,3}(?:error: )?(?:no usable (?:execution )?environment\b|unsupported call\b|(?:no such|unknown|unsupported) tool\b"
-    r"|(?:the |this )?tool(?: [\w.`'\"-]{1,64})? is (?:currently )?"
-    r"(?:not (?:available|enabled|supported)|unavailable|disabled)\b)",
-    re.IGNORECASE,
-)
-SIGNS = (
-    Sign(_UNUSABLE, Result.UNUSABLE),
-    Sign(re.compile(r"^Process running with session ID|\bstill running\b", re.MULTILINE | re.IGNORECASE), Result.WAITS),
-    Sign(re.compile(r"\"timed_out\": *true|\"status\": *\"(?:in_progress|queued|pending|running)\""), Result.WAITS),
-    Sign(re.compile(rf"(?<!\bno )(?<!\b0 )(?<!without )(?:{_WORDS}){_NONE}", re.IGNORECASE), Result.LOOKS_FAILED),
-)
-# Where the signs are looked for: outputs begin with what happened, or end with it. What is longer than both is more than the
-# message of an error.
-_HEAD, _TAIL = 600, 200
-_LONGEST_MESSAGE = _HEAD + _TAIL
-_FAILURES = (Result.FAILED, Result.LOOKS_FAILED, Result.UNUSABLE)
+# The folders in front of the name of a file.
+_FOLDERS = re.compile(rb"(?<![\w.@+~-])(?:~|[\w.@+-]{0,255})/(?:[\w.@+-]{0,255}/){0,64}(?=[\w.@+-])")
 # Lines of Codex that differ each time.
 _VOLATILE = re.compile(r"^(?:Chunk ID|Wall time): .*\n?", re.MULTILINE)
 _NUMBER = re.compile(r"\d+")
@@ -92,6 +69,10 @@ class Loops(NamedTuple):
 
     notes: Sequence[tuple[Call, str]]
     withheld: Mapping[str, str]
+    # Why no tool may be called at all.
+    ended: str = ""
+    # The calls of the turn at the end that have succeeded, by their names and arguments: they are not made again at once.
+    made: frozenset[Hashable] = frozenset()
 
 
 class _Run(Struct):
@@ -131,29 +112,49 @@ class _DeadEnd(Struct):
 class _Reader(Struct):
     # The model gets help. Without it, only dead ends are found in which no call can succeed.
     helped: bool = True
+    # Further tools that may be called again at once.
+    polls: Collection[str] = ()
     notes: list[tuple[Call, str]] = field(default_factory=list)
     withheld: dict[str, str] = field(default_factory=dict)
-    _runs: dict[Hashable, _Run] = field(default_factory=dict)
-    # The calls of the turn before.
+    ended: str = ""
+    made: frozenset[Hashable] = frozenset()
+    # By their names and arguments: the calls that have succeeded; and those that have failed, without the folders of paths.
+    _succeeded: dict[Hashable, _Run] = field(default_factory=dict)
+    _failed: dict[Hashable, _Run] = field(default_factory=dict)
+    # The tools that have given another result to the same call.
+    _polling: set[str] = field(default_factory=set)
+    # The calls of the turn before, and those of them that have succeeded.
     _before: frozenset[Hashable] = frozenset()
+    _done: frozenset[Hashable] = frozenset()
     _dead_end: _DeadEnd = field(default_factory=_DeadEnd)
+    # The turns since the user's message; and how many of them at the end had nothing but failures.
+    _turns: int = 0
+    _failing: int = 0
 
     @property
     def has_seen_calls(self) -> bool:
         """There is something that a user's message ends."""
         end = self._dead_end
-        return bool(self._runs or self._before or self.withheld or end.turns or end.withheld)
+        return bool(self._before or self._turns or self.withheld or end.turns or end.withheld)
 
     def user(self) -> None:
-        self.withheld.clear()
-        self._runs.clear()
-        self._before = frozenset()
+        self._end_all()
+        self._succeeded.clear()
+        self._failed.clear()
+        self._before = self._done = frozenset()
         self._dead_end = _DeadEnd()
 
-    def turn(self, turn: AssistantTurn) -> None:
+    def _end_all(self) -> None:
         self.withheld.clear()
+        self.made = frozenset()
+        self._turns = self._failing = 0
+        self.ended = ""
+
+    def turn(self, turn: AssistantTurn) -> None:
         if self.helped:
-            self._count_repeats(turn)
+            self._count(turn)
+        else:
+            self.withheld.clear()
         # After the notes about repeated calls: of two notes about one call, the last one counts.
         self._count_failures(turn)
 
@@ -163,21 +164,50 @@ class _Reader(Struct):
         if end.turns >= DEAD_END_AT:
             self.notes.append((turn.calls[-1], ALL_FAIL.format(count=end.turns, names=", ".join(end.names))))
         self.withheld.update(end.withheld)
+        if self.ended and turn.calls:
+            self.notes.append((turn.calls[-1], ANSWER_INSTEAD.format(reason=self.ended)))
 
-    def _count_repeats(self, turn: AssistantTurn) -> None:
+    def _count(self, turn: AssistantTurn) -> None:
         """Calls that are made together count once: the model had not seen what came of them."""
-        calls: dict[Hashable, Call] = {}
-        for call in turn.calls:
-            if call.answered:
-                calls.setdefault((call.name, canonical_arguments(call.arguments)), call)
+        calls = {key_of(call): call for call in reversed(turn.calls) if call.answered}
         if not calls:
+            # An answer in words, or a call without a result.
+            self._end_all()
             return
+        self._turns += 1
+        results = {key: _result(call) for key, call in calls.items()}
+        succeeded = {key for key, result in results.items() if result not in FAILURES}
+        if succeeded - self._done:
+            # Another call has succeeded: what was withheld may do better now.
+            self.withheld.clear()
+        self._failing = 0 if succeeded else self._failing + 1
         repeats = calls.keys() == self._before
-        self._before = frozenset(calls)
-        for key, call in calls.items():
-            run = self._runs.setdefault(key, _Run())
-            _count(run, call, repeats=repeats)
-            self._judge(run, call)
+        for key, call in reversed(calls.items()):
+            self._judge(self._run_of(key, call, results[key], repeats=repeats), call)
+        self._before, self._done = frozenset(calls), frozenset(succeeded)
+        done = [key for key, result in results.items() if result is Result.SUCCEEDED]
+        self.made = frozenset(key for key in done if not self._may_poll(calls[key], self._succeeded[key]))
+        self._end()
+
+    def _run_of(self, key: Hashable, call: Call, result: Result, *, repeats: bool) -> _Run:
+        if result in FAILURES:
+            run = self._failed.setdefault(_anywhere(call), _Run())
+            _count_failure(run, call, result, repeats=repeats)
+            return run
+        self._failed.pop(_anywhere(call), None)
+        run = self._succeeded.setdefault(key, _Run())
+        output = (_VOLATILE.sub("", call.output()), msgspec.json.encode(call.media))
+        if run.output not in (None, output):
+            self._polling.add(call.name)
+        run.repeats = 0 if result is Result.WAITS else run.repeats + 1 if repeats and output == run.output else 1
+        run.output = output
+        return run
+
+    def _may_poll(self, call: Call, run: _Run) -> bool:
+        """The same call may have another result now, or is made to wait for one. Two that are the same say that it has none."""
+        if run.repeats > 1 and not _matches(call.name, self.polls):
+            return False
+        return call.name in self._polling or _matches(call.name, (*POLLS, *self.polls))
 
     def _judge(self, run: _Run, call: Call) -> None:
         failed = run.failures >= run.repeats
@@ -187,31 +217,41 @@ class _Reader(Struct):
         if count >= WITHHELD_AT:
             self.withheld[call.name] = (HAS_FAILED if failed else HAS_REPEATED).format(count=count)
 
+    def _end(self) -> None:
+        most = max((run.failures for run in self._failed.values()), default=0)
+        if self._failing >= ENDED_AT:
+            self.ended = NOTHING_SUCCEEDS.format(count=self._failing)
+        elif most >= ENDED_AT:
+            self.ended = NO_PROGRESS.format(count=most)
+        elif self._turns >= MOST_TURNS:
+            self.ended = TOO_MANY_TURNS.format(count=self._turns)
+
 
 NO_LOOPS = Loops((), {})
 
 
-def find_loops(turns: Sequence[AssistantTurn | UserTurn], *, helped: bool = True) -> Loops:
-    """Linear in the length of the turns. `helped`: the model is small. Others are only kept from calls that cannot succeed."""
+def find_loops(turns: Sequence[AssistantTurn | UserTurn], *, helped: bool = True, polls: Collection[str] = ()) -> Loops:
+    """Linear in the length of the turns. `helped`: the model is small. Others are only kept from calls that cannot succeed.
+    `polls`: patterns of the names of tools that may be called again at once, beside those that are known."""
     if len(turns) == 1 and isinstance(turns[0], UserTurn):
         return NO_LOOPS
     if not helped and not _may_be_dead_end(turns):
         return NO_LOOPS
-    reader = _Reader(helped=helped)
+    reader = _Reader(helped=helped, polls=polls)
     for turn in turns:
         if isinstance(turn, AssistantTurn):
             reader.turn(turn)
         elif reader.has_seen_calls and not _says_nothing(turn):
             reader.user()
-    return Loops(reader.notes, reader.withheld)
+    return Loops(reader.notes, reader.withheld, reader.ended, reader.made)
 
 
 def _may_be_dead_end(turns: Sequence[AssistantTurn | UserTurn]) -> bool:
     """So many calls say that their tool cannot be used that the turns of a dead end may be among them. All but a few
     conversations have none, which is all that there is to find out if the model is not helped."""
     called = [turn.calls[0] for turn in turns if isinstance(turn, AssistantTurn) and turn.calls]
-    short = [call for call in called if call.answered and sum(map(len, call.texts)) <= _LONGEST_MESSAGE]
-    return sum(_UNUSABLE.match(call.output()) is not None for call in short) >= DEAD_END_AT
+    short = [call for call in called if call.answered and sum(map(len, call.texts)) <= LONGEST_MESSAGE]
+    return sum(UNUSABLE.match(call.output()) is not None for call in short) >= DEAD_END_AT
 
 
 def _says_nothing(turn: UserTurn) -> bool:
@@ -219,23 +259,32 @@ def _says_nothing(turn: UserTurn) -> bool:
     return all(part["type"] == "text" and (not part["text"] or part["text"].isspace()) for part in turn.parts)
 
 
-def _count(run: _Run, call: Call, *, repeats: bool) -> None:
-    """`repeats`: the turn has the same calls as the one before it. After anything else, the result may be another one."""
-    text = _VOLATILE.sub("", call.output())
-    result = result_of(text)
-    if result in _FAILURES:
-        # Another failure after something else was done is progress: tests are run, the code is changed, and they are run again.
-        # Fewer failures are progress, too.
-        varies = _NUMBER if repeats else _INCIDENTAL
-        same = run.failed_with is not None and varies.sub("0", text) == varies.sub("0", run.failed_with)
-        again = same or (repeats and result is Result.FAILED)
-        run.failures = run.failures + 1 if again else 1
-        run.failed_with, run.repeats = text, 0
-        return
-    output = (text, msgspec.json.encode(call.media))
-    run.failures, run.failed_with = 0, None
-    run.repeats = 0 if result is Result.WAITS else run.repeats + 1 if repeats and output == run.output else 1
-    run.output = output
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def key_of(call: Call) -> Hashable:
+    return call.name, canonical_arguments(call.arguments)
+
+
+def _anywhere(call: Call) -> Hashable:
+    """The call, whichever folder its paths begin with: a small model that fails tries the same file by its whole path."""
+    return call.name, _FOLDERS.sub(b"", canonical_arguments(call.arguments))
+
+
+def _result(call: Call) -> Result:
+    return result_of(_VOLATILE.sub("", call.output()), reported=call.failed)
+
+
+def _count_failure(run: _Run, call: Call, result: Result, *, repeats: bool) -> None:
+    """`repeats`: the turn has the same calls as the one before it. After anything else, the result may be another one. Another
+    failure after something else was done is progress: tests are run, the code is changed, and they are run again. Fewer
+    failures are progress, too."""
+    text = _without_arguments(_VOLATILE.sub("", call.output()), call.arguments)
+    varies = _NUMBER if repeats else _INCIDENTAL
+    same = run.failed_with is not None and varies.sub("0", text) == varies.sub("0", run.failed_with)
+    run.failures = run.failures + 1 if same or (repeats and result is Result.FAILED) else 1
+    run.failed_with = text
 
 
 def _failure(call: Call, *, helped: bool) -> str | None:
@@ -244,9 +293,13 @@ def _failure(call: Call, *, helped: bool) -> str | None:
     if not call.answered or call.media:
         return None
     output = call.output()
-    if len(output) > _LONGEST_MESSAGE:
+    if len(output) > LONGEST_MESSAGE:
         return None
-    failed = result_of(output) in (Result.LOOKS_FAILED, Result.UNUSABLE) if helped else _UNUSABLE.match(output) is not None
+    failed = (
+        result_of(output, reported=call.failed) in (Result.LOOKS_FAILED, Result.UNUSABLE)
+        if helped
+        else UNUSABLE.match(output) is not None
+    )
     return _without_arguments(output, call.arguments) if failed else None
 
 
@@ -256,15 +309,6 @@ def _without_arguments(output: str, arguments: str) -> str:
     for value in sorted((value for value in said if len(value) > 1), key=len, reverse=True):
         output = output.replace(value, "…")
     return output
-
-
-def result_of(output: str) -> Result:
-    is_long = len(output) > _LONGEST_MESSAGE
-    shown = f"{output[:_HEAD]}\n{output[-_TAIL:]}" if is_long else output
-    if (code := _EXIT.search(shown)) is not None:
-        return Result.SUCCEEDED if code[1] == "0" else Result.FAILED
-    result = next((sign.result for sign in SIGNS if sign.pattern.search(shown)), Result.SUCCEEDED)
-    return Result.SUCCEEDED if is_long and result in _FAILURES else result
 
 
 # ---- tools that may not be called ------------------------------------------------------------------------------------
@@ -281,6 +325,9 @@ def offer_without(offer: Offer, withheld: Mapping[str, str], own_names: Collecti
         return offer
     if left == names:
         return structs.replace(offer, withheld=reasons)
+    if not left and offer.say is not None:
+        # The prompt stays as it was. The answer can only be one in words.
+        return structs.replace(offer, only=(), withheld=reasons)
     if not left:
         return Offer([], only=(), withheld=reasons)
     # An engine that makes sure of a call chooses among the tools that it sees.

@@ -127,11 +127,16 @@ def _with_thoughts_renamed(messages: Messages, dialect: Dialect) -> Messages:
 
 def _with_thoughts_in_tags(messages: Messages, dialect: Dialect) -> Messages:
     return [
-        structs.replace(each, content=f"<think>\n{each.reasoning_content}\n</think>\n\n{each.content}", reasoning_content=UNSET)
-        if each.reasoning_content
+        structs.replace(each, content=f"{_in_tags(thought)}{each.content}", reasoning_content=UNSET)
+        if (thought := each.reasoning_content)
         else each
         for each in messages
     ]
+
+
+def _in_tags(thought: str) -> str:
+    """As the model writes it. A thought that was read between tags has the line breaks beside them."""
+    return "<think>\n{}\n</think>\n\n".format(thought.strip("\n"))
 
 
 # ---- calls and results -----------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from antiphon.core.toolbox.prompt_texts import (
     CALL_AGAIN,
     CALL_ANOTHER,
     CALL_INSTEAD,
+    DO_NEXT,
     must_call,
     one_of,
 )
@@ -39,6 +40,8 @@ class Call(Struct):
     answered: bool = False
     # What Antiphon adds to the output, as its last line.
     note: str = ""
+    # Its item says that it failed.
+    failed: bool = False
     # Its result is shown in plain words, which may name these functions.
     easy: Collection[str] = ()
 
@@ -251,7 +254,10 @@ def states_to_turn(states: Iterable[ItemState]) -> AssistantTurn:
     for state in states:
         if isinstance(state, CallState):
             output = state.result.output if state.result is not None else ""
-            turn.calls.append(Call(state.chat_id, state.chat_name, state.arguments, texts=[output], answered=True))
+            failed = state.result is not None and state.result.failed
+            turn.calls.append(
+                Call(state.chat_id, state.chat_name, state.arguments, texts=[output], answered=True, failed=failed)
+            )
         elif isinstance(state, ReasoningState):
             turn.reasoning.append(state.written)
         elif text := state.written:
@@ -285,6 +291,8 @@ def _words_again(rejection: Rejection, requirements: Requirements) -> str:
     if call is None:
         return ANSWER_AGAIN.format(complaint=complaint)
     offered = requirements.offered_as(call.name, call.arguments)
+    if requirements.is_made(call.name, call.arguments):
+        return DO_NEXT.format(name=call.name)
     if not offered:
         return CALL_ANOTHER.format(name=_shown_name(call, requirements), complaint=complaint)
     if call.name in offered:

@@ -16,7 +16,7 @@ from antiphon.core.protocols.responses.fields import RequestLimits
 from antiphon.errors import ApiError
 from antiphon.wire.responses import CreateResponse, ReasoningItem, Response
 
-Channel = Literal["http", "websocket", "background", "compact"]
+Channel = Literal["http", "websocket", "background", "compact", "batch"]
 
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream; charset=utf-8"
@@ -70,8 +70,12 @@ class ClientProtocol(ABC):
     channel: ClassVar[Channel] = "http"
     # Its bodies are requests of the Responses API: they are recorded and queued as they were sent.
     is_responses: ClassVar[bool] = False
-    # Its requests get what they ask for: no help for small models, no sampling of the model's own, thoughts as they are.
+    # Some of its requests may go to an engine as they came. Its answers say whether theirs did.
+    may_pass: ClassVar[bool] = False
+    # Its requests get what they ask for, thoughts as they are. Unless `gets_help`, small models get no help, and none its own
+    # sampling.
     is_plain: ClassVar[bool] = False
+    gets_help: bool = True
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

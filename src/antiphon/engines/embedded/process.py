@@ -22,7 +22,7 @@ from antiphon.engines.embedded.child import NO_LLAMACPP, READY, Parameters
 from antiphon.engines.embedded.model_choice import bytes_read_by
 from antiphon.engines.embedded.named_models import MAX_DEFAULT_CONTEXT
 from antiphon.engines.embedded.progress import Milestones, Progress, show_progress
-from antiphon.engines.embedded.weights import Weights, alias_of, facts_of, find_weights, sampling_of, template_for
+from antiphon.engines.embedded.weights import Weights, alias_of, find_weights, known_weights_of, template_for
 from antiphon.logs import log
 
 STOP_TIMEOUT = 5.0
@@ -62,9 +62,8 @@ class EngineProcess:
 
     def __init__(self, model: str, options: ModelOptions, pauses: RestartPauses = DEFAULT_PAUSES) -> None:
         self.alias = alias_of(model)
-        # How the tokens of its answers are chosen where a request does not say.
-        self.sampling = sampling_of(model)
-        self.facts = facts_of(model)
+        # What is known of its weights before it is loaded.
+        self.weights = known_weights_of(model)
         self.key = secrets.token_urlsafe(32)
         # Called with the new URL when the port changes, and when the engine dies.
         self.moved: Callable[[str], None] = lambda url: None
@@ -257,8 +256,7 @@ class SharedEngineProcess:
         self.url = url
         self.key = key
         self.alias = alias_of(model)
-        self.sampling = sampling_of(model)
-        self.facts = facts_of(model)
+        self.weights = known_weights_of(model)
         self.moved: Callable[[str], None] = lambda url: None
         self.lost: Callable[[], None] = lambda: None
         self.loading = loading or Loading(self.alias)

@@ -14,7 +14,7 @@ from rich.filesize import decimal
 from antiphon.engines.embedded import CannotEmbed, WrongBytes
 from antiphon.engines.embedded.downloads import FIRST_PAUSE
 from antiphon.engines.embedded.hub import fetch_hub_file
-from antiphon.engines.embedded.named_models import HubFile, NamedModel, Packages, Source
+from antiphon.engines.embedded.named_models import HubFile, ModelFile, Packages, Source
 from antiphon.engines.embedded.packages import fetch_packages
 from antiphon.engines.embedded.progress import Candidate, ShowProgress, show_progress
 from antiphon.logs import log
@@ -31,7 +31,7 @@ class SourceKind(Struct, frozen=True):
     label: str
     # Where its parts are kept. Each kind has a folder of its own: wrong bytes of one source say nothing about another's.
     folder: str
-    fetch: Callable[[NamedModel, Source, Path, float, ShowProgress], Awaitable[Candidate]]
+    fetch: Callable[[ModelFile, Source, Path, float, ShowProgress], Awaitable[Candidate]]
     # How much disk space that takes at most, as a multiple of the model's size.
     copies: int
 
@@ -47,14 +47,14 @@ def log_line(line: str) -> None:
     log("model source failed", reason=line)
 
 
-def pulled_file(model: NamedModel, folder: Path) -> Path | None:
+def pulled_file(model: ModelFile, folder: Path) -> Path | None:
     """The model's file: in this folder, or where its package is installed. None: it has not been pulled."""
-    target = _target(model, folder)
+    target = model.path_in(folder)
     return target if model.is_at(target) else _installed(model)
 
 
 async def fetch(
-    model: NamedModel,
+    model: ModelFile,
     folder: Path,
     *,
     notify: Callable[[str], None] = log_line,
@@ -64,7 +64,7 @@ async def fetch(
     """Returns the model's file, which is downloaded if it is not here. `notify` gets a line about each source that fails."""
     if (pulled := pulled_file(model, folder)) is not None:
         return pulled
-    target = _target(model, folder)
+    target = model.path_in(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         async with _locked(folder / f"{model.name}.lock"):
@@ -76,12 +76,8 @@ async def fetch(
     return target
 
 
-def _target(model: NamedModel, folder: Path) -> Path:
-    return folder / f"{model.name}.gguf"
-
-
 async def _try_sources(
-    model: NamedModel, target: Path, notify: Callable[[str], None], show: ShowProgress, first_pause: float
+    model: ModelFile, target: Path, notify: Callable[[str], None], show: ShowProgress, first_pause: float
 ) -> None:
     parts = target.with_name(f"{model.name}.parts")
     reasons = []
@@ -113,7 +109,7 @@ def _has_arrived(parts: Path) -> bool:
     return any(path.is_file() and path.stat().st_size and not path.name.startswith(".") for path in parts.rglob("*"))
 
 
-def _accept(model: NamedModel, candidate: Candidate, target: Path) -> None:
+def _accept(model: ModelFile, candidate: Candidate, target: Path) -> None:
     """The target appears complete and verified, or not at all."""
     if candidate.sha256 != model.sha256:
         raise WrongBytes(
@@ -123,7 +119,7 @@ def _accept(model: NamedModel, candidate: Candidate, target: Path) -> None:
     os.replace(candidate.path, target)
 
 
-def _check_space(model: NamedModel, kind: SourceKind, workplace: Path, folder: Path) -> None:
+def _check_space(model: ModelFile, kind: SourceKind, workplace: Path, folder: Path) -> None:
     have = sum(path.stat().st_size for path in workplace.rglob("*") if path.is_file())
     needed = kind.copies * model.size - have
     free = shutil.disk_usage(workplace).free
@@ -149,7 +145,7 @@ async def _locked(path: Path) -> AsyncIterator[None]:
         await lock.release()
 
 
-def _installed(model: NamedModel) -> Path | None:
+def _installed(model: ModelFile) -> Path | None:
     """A model that is a single file of an installed package is used where it is."""
     wheels = [source.wheels[0] for source in model.sources if isinstance(source, Packages) and len(source.wheels) == 1]
     for wheel in wheels:

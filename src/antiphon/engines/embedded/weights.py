@@ -1,14 +1,13 @@
 """Resolves `--model` to a model file: a model's name, a path, or a file on the Hugging Face hub."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
-from antiphon.core.knowledge.help import ENGINE_DEFAULT, Sampling
+from antiphon.core.knowledge.known_weights import KnownWeights
 from antiphon.engines.embedded import CannotEmbed
 from antiphon.engines.embedded.gguf_header import GgufHeader, read_header
 from antiphon.engines.embedded.hub import FORM, PREFIX, fetch_from_hub
@@ -40,13 +39,9 @@ def alias_of(model: str) -> str:
     return model if model in BY_NAME else Path(model.removeprefix(PREFIX)).stem
 
 
-def facts_of(model: str) -> Mapping[str, Any]:
-    """What is known of the model before it is asked anything."""
-    return BY_NAME[model].facts if model in BY_NAME else {}
-
-
-def sampling_of(model: str) -> Sampling:
-    return BY_NAME[model].sampling if model in BY_NAME else ENGINE_DEFAULT
+def known_weights_of(model: str) -> KnownWeights | None:
+    """What is known of the model before it is loaded: its weights are recognised then, whatever its name is."""
+    return BY_NAME[model].weights if model in BY_NAME else None
 
 
 async def find_weights(

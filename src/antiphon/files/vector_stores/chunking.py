@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from antiphon.core.prompt.truncation import CHARACTERS_PER_TOKEN
+from antiphon.files.vector_stores.search.found import Piece
 
 
 class Chunking(Protocol):
@@ -43,6 +44,11 @@ FOLLOWING = frozenset((JOINER, "\ufe0e", "\ufe0f", *map(chr, range(0x1F3FB, 0x1F
 MOST_MARKS = 32
 
 
+# As readers of documents write headings, and Markdown does.
+HEADING = re.compile(r"^(#{1,6}) +(\S.*)$", re.MULTILINE)
+LONGEST_HEADING = 100
+
+
 def tokens_of(text: str) -> int:
     return -(-len(text.encode("utf-8", "replace")) // CHARACTERS_PER_TOKEN)
 
@@ -50,6 +56,25 @@ def tokens_of(text: str) -> int:
 def chunks(text: str, chunking: Chunking) -> list[str]:
     """The text of each chunk, without space around it. None is empty."""
     return [chunk for start, end in spans(text, chunking) if (chunk := text[start:end].strip())]
+
+
+def pieces(text: str, chunking: Chunking) -> list[Piece]:
+    """Each chunk with the headings above its beginning. Those in it are part of its text."""
+    found: list[Piece] = []
+    headings = [(match.start(), len(match[1]), match[2].strip()) for match in HEADING.finditer(text)]
+    above: dict[int, str] = {}
+    at = previous = 0
+    for start, end in spans(text, chunking):
+        while at < len(headings) and headings[at][0] < start:
+            _, level, title = headings[at]
+            above = {each: above[each] for each in above if each < level} | {level: title[:LONGEST_HEADING]}
+            at += 1
+        chunk = text[start:end].strip()
+        if chunk:
+            begins = text.index(chunk[0], start)
+            found.append(Piece(chunk, " > ".join(above.values()), max(0, min(len(chunk), previous - begins))))
+        previous = end
+    return found
 
 
 def spans(text: str, chunking: Chunking) -> Iterator[tuple[int, int]]:

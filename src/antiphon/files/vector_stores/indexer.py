@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from antiphon.errors import ApiError, NotFound, StoreUnavailable
 from antiphon.files.file_inputs import UnreadableFile
-from antiphon.files.vector_stores.chunking import chunks
+from antiphon.files.vector_stores.chunking import pieces
 from antiphon.files.vector_stores.interfaces import Files, Index, Texts, VectorStoreLimits
+from antiphon.files.vector_stores.search.found import Piece
 from antiphon.logs import log
 from antiphon.store.files import indexing
 from antiphon.store.files import vector_stores as operations
@@ -101,11 +102,11 @@ class IndexingAttempt:
         elif await self._add(texts):
             await self._keep(indexing.finish(self._parts.name, self.record))
 
-    async def _texts(self) -> list[str]:
+    async def _texts(self) -> list[Piece]:
         file = await self._file()
         async with self._parts.files.local_copy(file) as path:
             text = await self._parts.texts.text_of(path, file.filename, file.content_type, self.record.owner)
-        return await asyncio.to_thread(chunks, text, self.record.chunking)
+        return await asyncio.to_thread(pieces, text, self.record.chunking)
 
     async def _file(self) -> FileRecord:
         id, owner = self.record.file, self.record.owner
@@ -117,7 +118,7 @@ class IndexingAttempt:
             raise NotFound("The file was deleted, or has expired.")
         return found[id]
 
-    async def _add(self, texts: Sequence[str]) -> bool:
+    async def _add(self, texts: Sequence[Piece]) -> bool:
         """False: it is lost."""
         store, document, most = self.record.store, self.record.document, self._parts.options.chunks
         done = await self._parts.index.count(store, document)
@@ -159,8 +160,8 @@ class IndexingAttempt:
         await self._database.write(indexing.give_back(self._parts.name, self.record, available_at, is_lost=is_counted))
 
 
-def _bytes_of(texts: Sequence[str]) -> int:
-    return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+def _bytes_of(pieces: Sequence[Piece]) -> int:
+    return sum(len(piece.text.encode("utf-8", "surrogatepass")) for piece in pieces)
 
 
 # How many documents are looked up at once to be removed.

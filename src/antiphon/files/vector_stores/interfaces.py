@@ -7,7 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from antiphon.files.vector_stores.search.found import Found, Wanted
+from antiphon.files.vector_stores.search.found import Found, Piece, Wanted
 from antiphon.store.files.records import FileRecord
 from antiphon.store.files.vector_stores import Room
 
@@ -28,7 +28,7 @@ class Texts(Protocol):
 class Index(Protocol):
     """`file` is the document of a file in a store: see `vector_store_tables`."""
 
-    async def add(self, store: str, file: str, texts: Sequence[str], *, first: int = 0) -> None: ...
+    async def add(self, store: str, file: str, texts: Sequence[str | Piece], *, first: int = 0) -> None: ...
 
     async def count(self, store: str, file: str) -> int: ...
 

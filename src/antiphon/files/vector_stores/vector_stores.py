@@ -223,8 +223,8 @@ def _wanted(options: SearchOptions, documents: frozenset[tuple[str, str]] | None
         most=options.most,
         files=documents,
         threshold=options.threshold,
-        embedding_weight=1.0 if options.embedding_weight is None else options.embedding_weight,
-        text_weight=1.0 if options.text_weight is None else options.text_weight,
+        embedding_weight=options.embedding_weight,
+        text_weight=options.text_weight,
         ranker=options.ranker,
     )
 

@@ -83,6 +83,7 @@ class Attempt:
             retention=gateway.retention,
             owners=gateway.owners,
             lease=options.lease,
+            webhooks=gateway.webhooks,
         )
         self._run: ResponseRun | None = None
         self._waiting: asyncio.Timeout | None = None
@@ -143,6 +144,9 @@ class Attempt:
             if self._end is not None:
                 raise self._end
             try:
+                # It may have waited long for its turn.
+                if (checking := self._gateway.check_budget(self.job.record.owner)) is not None:
+                    await checking
                 return await self._gateway.prepare(self._request, self._journal)
             except UNREADABLE as damaged:
                 raise _unreadable(damaged) from damaged

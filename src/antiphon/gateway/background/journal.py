@@ -1,6 +1,7 @@
 """The recorder and sink of a background response: its events are stored as they come, the last ones with the response."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
@@ -14,6 +15,7 @@ from antiphon.gateway.limits.threads import LARGE_BODY, run_aside
 from antiphon.gateway.state.owners import Owners
 from antiphon.gateway.state.record_format import decode_calls, decode_items, encode_call, encode_settings, long_items
 from antiphon.gateway.state.recorder import ResponseRecorder, items_to_keep
+from antiphon.gateway.webhooks.messages import Webhooks
 from antiphon.store.protocol import Store
 from antiphon.store.records import Event, Job, LongEvent, Pieces, Record
 from antiphon.store.records import Item as StoredItem
@@ -53,6 +55,7 @@ class Journal(ResponseRecorder):
         retention: int,
         owners: Owners,
         lease: float,
+        webhooks: Webhooks,
     ) -> None:
         super().__init__(store, job.record.owner, request, response_id=job.record.id, retention=retention, owners=owners)
         self.created_at = job.record.created_at
@@ -60,6 +63,7 @@ class Journal(ResponseRecorder):
         self._job = job
         self._worker = worker
         self._lease = lease
+        self._webhooks = webhooks
         self._encoder = SseEncoder()
         self._unwritten: list[Unwritten] = []
         self._unwritten_bytes = 0
@@ -208,13 +212,17 @@ class Journal(ResponseRecorder):
             self._all_written.set()
             # As it was claimed. The store knows if that owner has another name by now.
             queued = self._job.record
-            claimed = structs.replace(await record(), owner=queued.owner, kept_after_end=queued.kept_after_end)
+            ended = await record()
+            messages = self._webhooks.messages(f"response.{ended.status}", ended.id, self.owner, time.time())
+            claimed = structs.replace(ended, owner=queued.owner, kept_after_end=queued.kept_after_end, deliveries=messages)
             work = (claimed, self._worker, self._job.attempt, [self._to_stored(last[-1])], await items(), output)
             if not await self._retried(partial(self._store.finish, *work)):
                 raise self.lost()
             # The conversation was unlocked with it.
             self._has_lock = False
             self.finished = True
+            if claimed.usage is not None:
+                self._usage_stored()
 
     async def _retried(self, work: Callable[[], Awaitable[bool]]) -> bool:
         """A store that is away for less than a lease does no harm. Work that was done all the same is not done twice."""

@@ -21,6 +21,7 @@ from antiphon.core.checks.work import (
     FileWork,
     Grammar,
     GrammarWork,
+    LinesWork,
     PageWork,
     SchemaWork,
     StoredFileWork,
@@ -62,7 +63,7 @@ def run_check(work: CheckWork) -> CheckOutcome:
         return grammars.check(work.grammar, work.arguments)
     if isinstance(work, DocumentWork):
         return file_texts.read_for_model(work.document)
-    if isinstance(work, FileWork | StoredFileWork):
+    if isinstance(work, FileWork | StoredFileWork | LinesWork):
         return NO_FILES
     if isinstance(work, PageWork):
         return (page_text.read if work.is_html else page_text.read_plain)(work.page, work.charset)
@@ -74,19 +75,21 @@ def run_check(work: CheckWork) -> CheckOutcome:
 def answer(message: bytes) -> CheckOutcome:
     try:
         work = _decode(message)
-        return read_file(work) if isinstance(work, FileWork) else run_check(work)
+        return read_file(work) if isinstance(work, FileWork | LinesWork) else run_check(work)
     except Exception as failed:
         # A library may fail in any way on what strangers write; the next check is not affected.
         print(f"check failed: {type(failed).__name__}: {failed}", file=sys.stderr)  # noqa: T201
         return CheckOutcome(unfinished=True)
 
 
-def read_file(work: FileWork) -> CheckOutcome:
+def read_file(work: FileWork | LinesWork) -> CheckOutcome:
     """From the disk: it may be too large to come with the message."""
     # The gateway imports this module, too, and reads no files.
-    from antiphon.files.readers import file_texts
+    from antiphon.files.readers import batch_lines, file_texts
 
     with open(work.path, "rb") as file:
+        if isinstance(work, LinesWork):
+            return CheckOutcome(batch_lines.read(file, work))
         if work.is_for_model:
             return file_texts.read_for_model(file, work.content_type)
         return file_texts.read(file, work.filename, work.content_type)

@@ -1,7 +1,7 @@
 """Requests become runs: the one place that brings engines, the store and the core together."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -27,6 +27,7 @@ from antiphon.gateway.limits.owner_limits import Admission
 from antiphon.gateway.limits.places import Place
 from antiphon.gateway.limits.threads import LARGE_BODY, LARGE_HISTORY, is_large, run_aside
 from antiphon.gateway.runs.observers import Arrival, MakeObserver, ObserverMakers, make_observers, notify
+from antiphon.gateway.runs.response_usage import ResponseUsage
 from antiphon.gateway.runs.run import ResponseRun, Running, RunsInFlight
 from antiphon.gateway.runs.steps import Equipment
 from antiphon.gateway.runs.timers import in_time
@@ -34,6 +35,10 @@ from antiphon.gateway.state.owners import OwnerEnvironments, Owners
 from antiphon.gateway.state.recent_histories import RecentHistories
 from antiphon.gateway.state.recorder import ResponseRecorder
 from antiphon.gateway.state.seal import to_stored_request
+from antiphon.gateway.stored_prompts.prompts import StoredPrompts
+from antiphon.gateway.usage.budgets import Budgets
+from antiphon.gateway.usage.ledger import Ledger
+from antiphon.gateway.webhooks.messages import NO_WEBHOOKS, Webhooks
 from antiphon.ids import new_id
 from antiphon.sealing import Sealer
 from antiphon.store.protocol import Store
@@ -60,6 +65,10 @@ class ReceivedRequest(NamedTuple):
     # As the protocol has read it.
     passes: bool = False
     facts: Any = None
+    # It waits for its engine for as long as that takes, and others come first.
+    patient: bool = False
+    # By which it belongs with other requests, on one engine. None: by how it begins.
+    affinity: str | None = None
 
     def in_own_words(self, text: str) -> str:
         """As its client knows the names in it."""
@@ -83,6 +92,10 @@ T = TypeVar("T")
 
 def no_tools(owner: str, models: Collection[str | None]) -> Sequence[Tool]:
     return ()
+
+
+def asks_for_approval(attached: Tool) -> bool:
+    return bool(attached["require_approval"] != "never")
 
 
 class Attached(NamedTuple):
@@ -134,6 +147,9 @@ class Gateway:
         unstored_retention: int,
         stores_messages: bool,
         owners: Owners,
+        ledger: Ledger,
+        budgets: Budgets,
+        webhooks: Webhooks = NO_WEBHOOKS,
         make_sealer: Callable[[str, Sequence[str]], Sealer],
         observers: Sequence[MakeObserver] = (),
         may_record: Callable[[], bool] | None = None,
@@ -146,6 +162,12 @@ class Gateway:
         self.store = store
         self.environment = environment
         self.owners = owners
+        self.ledger = ledger
+        self.budgets = budgets
+        self.webhooks = webhooks
+        # None: there are none.
+        self.prompts: StoredPrompts | None = None
+        ledger.current = owners.current
         self._environments = OwnerEnvironments(owners, make_sealer)
         self.equipment = equipment
         self.admission = admission
@@ -172,10 +194,6 @@ class Gateway:
     def environment_of(self, owner: str) -> Environment:
         return self._environments.make(self.environment, owner)
 
-    def _environment_for(self, read: ReceivedRequest, owner: str) -> Environment:
-        common = self.environment_of(owner)
-        return common.plain() if read.protocol.is_plain else common
-
     # ---- from a request to a run -------------------------------------------------------------------------------------
 
     async def receive(
@@ -186,6 +204,8 @@ class Gateway:
         try:
             if not is_counted and (counting := self.admission.owners.count(arrival.owner)) is not None:
                 await counting
+            if not is_counted and (checking := self.check_budget(arrival.owner)) is not None:
+                await checking
             return await self.read(arrival, protocol, model)
         except ApiError as error:
             self.show_refusal(arrival, error)
@@ -202,7 +222,11 @@ class Gateway:
             raise
 
     async def begin(
-        self, received: ReceivedRequest, *, compact: bool = False, histories: RecentHistories | None = None
+        self,
+        received: ReceivedRequest,
+        *,
+        compact: bool = False,
+        histories: RecentHistories | None = None,
     ) -> ResponseRun:
         """Takes a place among the responses of the owner, which the run leaves at its end, and prepares the run; no engine has
         been asked yet."""
@@ -227,23 +251,40 @@ class Gateway:
         run.place = place
         return run
 
+    def check_budget(self, owner: str) -> Awaitable[None] | None:
+        """As `Budgets.check`."""
+        return self.budgets.check(self.owners.current(owner)) if self.budgets.are_set else None
+
     def show_refusal(self, arrival: Arrival, error: ApiError) -> None:
         """Observers see a request when its response is about to run; this one is not going to."""
-        notify(make_observers(self._observers.makers, arrival), "dropped", error)
+        observers = make_observers(self._observers.makers, arrival)
+        notify([ResponseUsage(self.ledger, arrival), *observers], "dropped", error)
 
-    async def read(self, arrival: Arrival, protocol: ClientProtocol = RESPONSES, model: str | None = None) -> ReceivedRequest:
+    def show_passed(self, arrival: Arrival, model: str | None, engine: str, status: int) -> None:
+        """It has no response: observers see it once it has ended."""
+        may_record = self._observers.may_record
+        if may_record is not None and not may_record():
+            arrival = arrival._replace(is_recorded=False)
+        notify(make_observers(self._observers.makers, arrival), "passed_on", model, engine, status)
+
+    async def read(
+        self, arrival: Arrival, protocol: ClientProtocol = RESPONSES, model: str | None = None, *, patient: bool = False
+    ) -> ReceivedRequest:
         body, limits = arrival.body, self.environment.limits
         if len(body) < LARGE_BODY:
             request, unknown, changes, passes, facts = protocol.read(body, arrival.headers, limits, arrival.owner)
         else:
             reading = partial(protocol.read, body, arrival.headers, limits, arrival.owner)
-            request, unknown, changes, passes, facts = await self.aside(reading, arrival.owner, large=True)
+            request, unknown, changes, passes, facts = await self.aside(reading, arrival.owner, large=True, patient=patient)
         is_as_sent = protocol.is_responses
         if not is_as_sent:
             request.background, request.store = None, self._stores_messages
+        if request.prompt is not None and self.prompts is not None:
+            self.prompts.fill(request)
+            is_as_sent = False
         if model is not None and request.model is None and not passes:
             request.model, is_as_sent = model, False
-        return ReceivedRequest(request, unknown, changes, arrival, is_as_sent, protocol, passes, facts)
+        return ReceivedRequest(request, unknown, changes, arrival, is_as_sent, protocol, passes, facts, patient)
 
     async def aside(self, work: Callable[[], T], owner: str, *, large: bool, patient: bool = False) -> T:
         """Work on a request. Owners get places for large ones in turn: they need no place among an owner's responses for it."""
@@ -275,15 +316,16 @@ class Gateway:
         elif may_record is not None:
             arrival = arrival._replace(is_recorded=False)
         owner = recorder.owner
-        seat = self.admission.engines.seat(owner, patient=bool(request.background))
+        seat = self.admission.engines.seat(owner, patient=read.patient or bool(request.background))
         try:
-            key = affinity_key(request, history, owner)
+            key = read.affinity or affinity_key(request, history, owner)
             chosen = await self.pool.choose(named, key)
             seat.intend(chosen.engines[0])
             form = form_of(chosen.engines, chosen.model, request, history, owner)
             prepared = Prepared(read, recorder, history, named, chosen, form, recording, large, compact)
             exchange = await self._make_exchange(prepared)
-            observers = make_observers(self._observers.makers, arrival)
+            usage = recorder.usage = ResponseUsage(self.ledger, arrival)
+            observers = [usage, *make_observers(self._observers.makers, arrival)]
             if recording is not None:
                 notify(observers, "recorded", recording)
             return ResponseRun(
@@ -311,24 +353,31 @@ class Gateway:
         containers = await tool_containers(tools, request, history, recorder.owner) if own_tools else {}
         # Its key may have got a name meanwhile.
         owner = recorder.owner
+        spent = self.budgets.notice(owner) if self.budgets.are_set else None
         attached, left_out = NOT_ATTACHED if compact else self.attached_to(read, owner, (named, chosen.model))
         make_exchange = partial(
             Exchange if recording is None else recording.make_exchange,
             _answered_by(chosen.model, request),
             [engine.knowledge for engine in chosen.engines],
-            self._environment_for(read, owner),
+            _as_spoken(read.protocol, self.environment_of(owner)),
             history=history,
             compact=compact,
             response_id=recorder.response_id,
             created_at=recorder.created_at,
-            notices=[*(read.notices if read.unknown or read.changes else ()), *chosen.notices, *recorder.notices, *left_out],
+            notices=[
+                *(read.notices if read.unknown or read.changes else ()),
+                *chosen.notices,
+                *recorder.notices,
+                *left_out,
+                *([spent] if spent is not None else ()),
+            ],
             attached=attached,
             containers=containers,
             files=container_files(tools, containers, owner) if containers else {},
             in_words=form.in_words,
         )
         if large:
-            exchange = await self.aside(make_exchange, owner, large=True, patient=bool(request.background))
+            exchange = await self.aside(make_exchange, owner, large=True, patient=read.patient or bool(request.background))
         else:
             exchange = make_exchange()
         if own_tools:
@@ -340,13 +389,12 @@ class Gateway:
         tools = self.attached(owner, models)
         if not tools or read.protocol.is_responses:
             return Attached(tools)
-        asking = [str(tool["server_label"]) for tool in tools if tool["require_approval"] != "never"]
-        added = [tool for tool in tools if tool["server_label"] not in asking]
-        return Attached(added, [NOT_APPROVED.format(label=label) for label in asking])
+        left_out = [NOT_APPROVED.format(label=tool["server_label"]) for tool in tools if asks_for_approval(tool)]
+        return Attached([tool for tool in tools if not asks_for_approval(tool)], left_out)
 
     def _make_recording(self, read: ReceivedRequest, *, is_as_sent: bool) -> Recording:
         now = asyncio.get_running_loop().time
-        environment = self.environment.plain() if read.protocol.is_plain else self.environment
+        environment = _as_spoken(read.protocol, self.environment)
         return Recording(read.arrival.body, now, is_as_sent=is_as_sent, environment=environment)
 
     async def _enqueue(self, read: ReceivedRequest, recorder: ResponseRecorder) -> Enqueued:
@@ -401,6 +449,11 @@ class Gateway:
 def _to_queued(read: ReceivedRequest, sealer: Sealer) -> bytes:
     body = read.arrival.body if read.is_as_sent else msgspec.json.encode(read.request)
     return to_stored_request(body, read.request, sealer)
+
+
+def _as_spoken(protocol: ClientProtocol, environment: Environment) -> Environment:
+    """What the exchanges of this protocol get."""
+    return environment.plain(helps=protocol.gets_help) if protocol.is_plain else environment
 
 
 def _answered_by(model: str | None, request: CreateResponse) -> CreateResponse:

@@ -61,7 +61,7 @@ Receiver = Callable[[bytes], None]
 class Observer:
     """One request. Override what you want to see. It is called on the event loop: it must be quick.
 
-    The last call is `ended` or `dropped`.
+    The last call is `ended`, `dropped` or `passed_on`.
     """
 
     # Subclasses may have slots.
@@ -109,6 +109,9 @@ class Observer:
 
     def dropped(self, error: ApiError | None) -> None:
         """There is no terminal event: the request was refused with this error; None: its client is gone."""
+
+    def passed_on(self, model: str | None, engine: str, status: int) -> None:
+        """The request went to this engine as it came, and so came the answer, with this HTTP status. It is the only call."""
 
 
 CALLS = tuple(name for name in vars(Observer) if not name.startswith("_") and name != "wanted")

@@ -228,6 +228,7 @@ class ResponseRun:
         tools leave what they have opened."""
         engine, outbox = self._engine, self._outbox
         if outbox.observers.listening:
+            self.recorder.given_up(self.response.model, self.reads)
             outbox.observers.drop(self.calls.aborted or self.error)
         if self._end_by is not None:
             self._equipment.deadlines.cancel(self)

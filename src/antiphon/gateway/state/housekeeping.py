@@ -3,10 +3,12 @@
 import asyncio
 import itertools
 import logging
-from typing import Protocol
+import time
+from typing import NamedTuple, Protocol
 
 from antiphon.errors import ApiError, StoreUnavailable
 from antiphon.logs import log
+from antiphon.store.account_records import DAY
 from antiphon.store.protocol import Store
 
 # Seconds between two sweeps.
@@ -17,24 +19,39 @@ STORE_INTERVAL = 60.0
 SWEEPS_PER_LOOK = 10
 
 
-async def sweep_store(store: Store, most_bytes: int, interval: float = STORE_INTERVAL) -> None:
+# Messages to webhooks that nobody has accepted are given up when they are so old, in seconds.
+DELIVERED_WITHIN = 3 * DAY
+
+
+class StoreLimits(NamedTuple):
+    most_bytes: int
+    # Days for which usage is kept.
+    usage_days: float
+
+
+async def sweep_store(store: Store, limits: StoreLimits, interval: float = STORE_INTERVAL) -> None:
     """Removes what has expired, again and again. Indexes what older versions wrote: here at first, another gateway later."""
     for number in itertools.count():
         try:
             if swept := await store.sweep():
                 log("swept", count=swept)
+            await store.accounts.sum_up_usage()
             if number % SWEEPS_PER_LOOK == 0:
-                await _look_at(store, most_bytes)
+                await _look_at(store, limits)
         except StoreUnavailable as gone:
             log("not swept", level=logging.WARNING, reason=gone.message)
         await asyncio.sleep(interval)
 
 
-async def _look_at(store: Store, most_bytes: int) -> None:
+async def _look_at(store: Store, limits: StoreLimits) -> None:
     if indexed := await store.index_items():
         log("indexed", responses=indexed)
-    if removed := await store.shrink(most_bytes):
-        log("store_too_large", level=logging.WARNING, removed=removed, most_bytes=most_bytes)
+    if removed := await store.shrink(limits.most_bytes):
+        log("store_too_large", level=logging.WARNING, removed=removed, most_bytes=limits.most_bytes)
+    now = time.time()
+    await store.accounts.forget_usage(int(now - limits.usage_days * DAY))
+    if expired := await store.accounts.expire_deliveries(int(now - DELIVERED_WITHIN)):
+        log("webhooks given up", level=logging.WARNING, count=expired)
 
 
 class Swept(Protocol):

@@ -145,17 +145,31 @@ class Owners:
 
 
 class Keyring:
-    """By the hash of each key, its owner. Empty: no key is needed."""
+    """By the hash of each key, its owner: those of the settings, and those in the store. Empty: no key is needed."""
 
     def __init__(self, owners: Mapping[str, str]) -> None:
+        self._set: Mapping[str, str] = {}
+        self.stored: Mapping[str, str] = {}
+        # There were keys in the store, and there may be none left that is valid.
+        self.is_closed = False
         self.replace(owners)
 
     def replace(self, owners: Mapping[str, str]) -> None:
-        """From the next request on."""
-        self._owners = [(hash.encode(), owner) for hash, owner in owners.items()]
+        """Those of the settings, from the next request on."""
+        self._set = dict(owners)
+        self._merge()
+
+    def use_stored(self, owners: Mapping[str, str], *, is_closed: bool) -> None:
+        """Those in the store, from the next request on."""
+        self.stored, self.is_closed = dict(owners), is_closed
+        self._merge()
+
+    def _merge(self) -> None:
+        # The settings win.
+        self._owners = [(hash.encode(), owner) for hash, owner in {**self.stored, **self._set}.items()]
 
     def __bool__(self) -> bool:
-        return bool(self._owners)
+        return bool(self._owners) or self.is_closed
 
     def owner_of(self, key: bytes) -> str | None:
         """None: the key is unknown."""

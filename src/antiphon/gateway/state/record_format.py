@@ -8,6 +8,7 @@ from msgspec import UNSET, structs
 from antiphon.core.events.json_pieces import JsonPieces, long_json
 from antiphon.core.events.lifecycle import output_text
 from antiphon.core.exchange.steps import ToolCall
+from antiphon.gateway.usage.budgets import Budget
 from antiphon.store.records import UNFINISHED, Listed, Record
 from antiphon.store.records import Item as StoredItem
 from antiphon.wire.input_items import Item
@@ -18,7 +19,12 @@ _to_items = msgspec.json.Decoder(list[Item]).decode
 _to_output = msgspec.json.Decoder(list[OutputItem]).decode
 _to_response = msgspec.json.Decoder(Response).decode
 _to_call = msgspec.json.Decoder(ToolCall).decode
+_to_budget = msgspec.json.Decoder(Budget).decode
 _encode = msgspec.json.Encoder().encode
+
+
+def decode_budget(limits: bytes) -> Budget:
+    return _to_budget(limits)
 
 
 def encode_items(items: Sequence[Item] | Sequence[OutputItem]) -> bytes:

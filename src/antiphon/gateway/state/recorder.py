@@ -5,7 +5,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.core.exchange.steps import ToolCall
@@ -26,6 +26,7 @@ from antiphon.gateway.state.record_format import (
     stored_to_items,
 )
 from antiphon.ids import new_id
+from antiphon.store.account_records import UsageEntry
 from antiphon.store.protocol import Store
 from antiphon.store.records import UNFINISHED, Link, Record
 from antiphon.store.records import Item as StoredItem
@@ -45,6 +46,19 @@ KEEPING_MARGIN = 86_400
 ANSWERED = frozenset({"completed", "incomplete"})
 # Items that concern their own request only. A list: a type that was never read may be anything, and have no hash.
 NOT_STORED = ["compaction_trigger"]
+
+
+class RecordedUsage(Protocol):
+    """What a response has used, which is written with its record."""
+
+    def given_up(self, model: str, pieces: int) -> None:
+        """The run ends without an end: so much was read of the engine."""
+
+    def entry(self, response: Response) -> UsageEntry | None:
+        """None: nothing is to be written."""
+
+    def stored(self) -> None:
+        """It was written."""
 
 
 class ResponseRecorder:
@@ -69,6 +83,7 @@ class ResponseRecorder:
         "created_at",
         "notices",
         "response_id",
+        "usage",
     )
 
     def __init__(
@@ -103,6 +118,8 @@ class ResponseRecorder:
         self._links: Sequence[Link] = ()
         # What the client should know of its history.
         self.notices: Sequence[str] = ()
+        # None: it does not run yet.
+        self.usage: RecordedUsage | None = None
         # The calls of tools that were begun in earlier attempts at this response, and must not be made twice.
         self.begun_calls: Sequence[ToolCall] = ()
 
@@ -278,17 +295,27 @@ class ResponseRecorder:
             if stores:
                 record = await self._to_record_aside(response) if self._has_large_input else self.to_record(response)
                 await self._store.put(record)
+                self._usage_stored()
                 if self._owner in self._owners.moves:
                     await self._owners.catch_up(self._owner)
         elif not stores:
             await self._add_items(await self._new_items_aside(response))
         elif await self._store.put_and_unlock(await self._to_record_aside(response), await self._new_items_aside(response)):
             self._has_lock = False
+            self._usage_stored()
         else:
             raise _conversation_lost()
         if self._histories is not None and response.status != "failed":
             own = await self._aside(lambda: (encode_items(self._input), encode_items(response.output)))
             self._histories.add(self.response_id, (*self._history, *own))
+
+    def _usage_stored(self) -> None:
+        if self.usage is not None:
+            self.usage.stored()
+
+    def given_up(self, model: str, pieces: int) -> None:
+        if self.usage is not None:
+            self.usage.given_up(model, pieces)
 
     async def _aside(self, work: Callable[[], T]) -> T:
         """What has to do with its own input takes as long as that is large."""
@@ -343,6 +370,7 @@ class ResponseRecorder:
             output=encode_items(response.output) if output is None else output,
             settings=encode_settings(response),
             background=response.background,
+            usage=self.usage.entry(response) if self.usage is not None else None,
         )
 
     def _expires_at(self) -> int:
@@ -358,6 +386,8 @@ class NoRecorder:
         return True
 
     async def record(self, response: Response, last: Sequence[AnyEvent]) -> None: ...
+
+    def given_up(self, model: str, pieces: int) -> None: ...
 
     def keep_lock(self) -> None: ...
 

@@ -34,7 +34,7 @@ HEADERS = ("User-Agent", "Content-Type", "X-Request-Id", "OpenAI-Beta", "Origina
 LONGEST_HEADER = 200
 # The least that is kept of a body too large to be recorded.
 BODY_START = 16 * 1024
-# The most of a refused body that is kept if it has images: finding them takes 3 ms a megabyte.
+# The most of a body without an exchange that is kept if it has images: finding them takes 3 ms a megabyte.
 LONGEST_SEARCHED = 1024 * 1024
 
 
@@ -61,7 +61,8 @@ class RecordedRequest(Observer):
     def __init__(self, recordings: "Recordings", number: int, arrival: Arrival) -> None:
         self._recordings = recordings
         self.arrived = arrival.at
-        self.row = Row(number=number, at=recordings.to_wall_time(arrival.at), channel=arrival.channel, owner=arrival.owner)
+        at = recordings.to_wall_time(arrival.at)
+        self.row = Row(number=number, at=at, channel=arrival.channel, path=arrival.path, owner=arrival.owner)
         self.turn = Turn(number, arrival.owner)
         self._body = arrival.body
         self.path, self.is_json = arrival.path, arrival.is_json
@@ -148,16 +149,24 @@ class RecordedRequest(Observer):
     def dropped(self, error: ApiError | None) -> None:
         row = self.row
         if row.id is None:
-            # There is nothing but its body.
-            self.recording = Recording(_refused_body(self._body), self._recordings.now)
-            self.recording.size = len(self.recording.body)
-            self._body = b""
+            self._keep_body()
         if error is None:
             row.status = "left"
         else:
             row.status = "refused" if row.id is None or isinstance(error, InvalidRequest) else "failed"
             row.http_status, row.error = error.status, RowError.of(error.code, error.message, error.param)
         self._end()
+
+    def passed_on(self, model: str | None, engine: str, status: int) -> None:
+        self.row.passed(self._body, model, engine, status)
+        self._keep_body()
+        self._end()
+
+    def _keep_body(self) -> None:
+        """There is nothing else: it had no exchange."""
+        self.recording = Recording(_body_alone(self._body), self._recordings.now)
+        self.recording.size = len(self.recording.body)
+        self._body = b""
 
     def _end(self) -> None:
         self.is_running = False
@@ -202,7 +211,7 @@ class RecordedRequest(Observer):
         self.counted = size
 
 
-def _refused_body(body: bytes) -> bytes:
+def _body_alone(body: bytes) -> bytes:
     """Without images and secrets. Of a long one that may have any, only the beginning is searched for them: this is done on
     the event loop."""
     if may_have_images(body) or any(name.encode() in body for name in SECRETS):

@@ -4,22 +4,29 @@ from collections import deque
 from collections.abc import Hashable, Iterable
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct, structs
 
 from antiphon.core.items.item_type import item_kind
 from antiphon.core.recording.prompt_changes import PromptPrint
-from antiphon.errors import shortened
+from antiphon.errors import UNREADABLE, shortened
 from antiphon.gateway.state.owners import shown_owner
 from antiphon.wire.responses import CreateResponse, OutputItem, Response, Usage
 
-Status = Literal["running", "completed", "incomplete", "failed", "cancelled", "refused", "left"]
+Status = Literal["running", "completed", "incomplete", "failed", "cancelled", "refused", "left", "passed"]
 
 # So many characters of the last message of the user are shown.
 PREVIEW_LENGTH = 120
+# The longest body of a chat request that was passed on in which they are looked for, in bytes.
+LONGEST_READ = 64 * 1024
 
 # Of an error, so many characters are kept: rows are counted as if all of them had the same size.
 MESSAGE_LENGTH = 500
 PARAM_LENGTH = 100
+
+# HTTP statuses from here on are errors.
+LEAST_ERROR = 400
+ENGINE_ERROR = "The engine answered with HTTP {status}."
 
 # What a filter stands for; other statuses stand for themselves.
 FAILED: frozenset[Status] = frozenset({"failed", "refused"})
@@ -70,6 +77,8 @@ class Row(TimedRow, kw_only=True):
     # None: it was refused.
     id: str | None = None
     channel: str
+    # Where it was sent.
+    path: str = ""
     stream: bool | None = None
     owner: str
     model: str | None = None
@@ -100,6 +109,14 @@ class Row(TimedRow, kw_only=True):
             self.count(response.usage)
         self.tool_calls = sum(map(_is_call, response.output))
         self.notices = len(response.antiphon_notices or ())
+
+    def passed(self, body: bytes, model: str | None, engine: str, status: int) -> None:
+        """To this engine, as it came. `status`: of the engine's answer."""
+        self.preview = last_words_of_chat(body)
+        self.status = "passed" if status < LEAST_ERROR else "failed"
+        self.model, self.engine, self.http_status = model, engine, status
+        if self.status == "failed":
+            self.error = RowError.of(None, ENGINE_ERROR.format(status=status))
 
     def matches(self, status: str | None, model: str | None, search: str | None, *, bodies: bool = True) -> bool:
         """`bodies`: texts are shown, so they can be searched, too."""
@@ -138,10 +155,27 @@ def last_words(request: CreateResponse) -> str | None:
     """The beginning of what the user wrote last."""
     if isinstance(request.input, str):
         return request.input[:PREVIEW_LENGTH]
-    for item in reversed(request.input or ()):
-        if item_kind(item) == "message" and item.get("role") == "user":
-            return _text(item.get("content"))[:PREVIEW_LENGTH]
-    return None
+    return _last_of_user(item for item in reversed(request.input or ()) if item_kind(item) == "message")
+
+
+def last_words_of_chat(body: bytes) -> str | None:
+    """The same of a chat request. A long one is not read for it: this is done on the event loop."""
+    if len(body) > LONGEST_READ:
+        return None
+    try:
+        return _last_of_user(reversed(msgspec.json.decode(body, type=_Messages).messages))
+    except UNREADABLE:
+        return None
+
+
+class _Messages(Struct):
+    messages: list[dict[str, Any]]
+
+
+def _last_of_user(messages: Iterable[dict[str, Any]]) -> str | None:
+    """`messages`: the last one first."""
+    said = next((message for message in messages if message.get("role") == "user"), None)
+    return None if said is None else _text(said.get("content"))[:PREVIEW_LENGTH]
 
 
 def _text(content: Any) -> str:

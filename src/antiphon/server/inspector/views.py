@@ -24,6 +24,7 @@ from antiphon.server.inspector.rows import Row, hide
 Json = dict[str, Any]
 
 NOT_RUN = "The request was refused before it ran: there is nothing to run again."
+PASSED_ON = "The request was passed on to the engine as it came, and so was the answer: there is nothing to run again."
 # Characters of what a tool returned, in the line about it.
 LONGEST_OUTPUT = 200
 LEFT_OUT = "The recording was left out: it was too large, or others needed the memory."
@@ -52,7 +53,8 @@ class Opened:
         self.outcome = request.outcome
         self.path, self.headers, self.is_json = request.path, request.headers, request.is_json
         # Why it cannot be run again; None: it can.
-        self.why_not = NOT_RUN if request.row.id is None else LEFT_OUT if recording.is_left_out else None
+        not_run = PASSED_ON if request.row.status == "passed" else NOT_RUN
+        self.why_not = not_run if request.row.id is None else LEFT_OUT if recording.is_left_out else None
 
     @property
     def size(self) -> int:

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.gateway.runs.checker import Checker
+from antiphon.gateway.usage.model_names import LabelValues
 from antiphon.store.protocol import Store
 
 
@@ -98,54 +99,11 @@ AnyInstrument = Counter | Gauge | Histogram
 # ---- values of labels ------------------------------------------------------------------------------------------------
 # Each makes a series of its own, in the gateway and in Prometheus, so their number has a limit.
 
-OTHER = "other"
 NONE = "none"
 # The label of all keys that have no name.
 UNNAMED = "unnamed"
 # The owner of what such a key stores: a hash of the key, which is shown to nobody.
 _HASH = re.compile(r"[0-9a-f]{32}")
-# The most values of one label, and characters of one of them.
-MOST_VALUES = 50
-LONGEST = 100
-# The most models that no engine lists and no setting names.
-MOST_UNLISTED_MODELS = 10
-
-
-class LabelValues:
-    """The first ones that come get a series each, all others share one."""
-
-    def __init__(self, most: int = MOST_VALUES) -> None:
-        self._most = most
-        self._known: dict[str, str] = {}
-
-    def find(self, value: str) -> str:
-        """Of a value that gets no series of its own if it has none yet."""
-        return self._known.get(value, OTHER)
-
-    def of(self, value: str) -> str:
-        known = self._known.get(value)
-        if known is not None:
-            return known
-        if len(self._known) >= self._most:
-            return OTHER
-        # What cannot be encoded cannot be sent.
-        return self._known.setdefault(value, value[:LONGEST].encode(errors="replace").decode())
-
-
-class ModelValues:
-    """A client may invent names for an engine that takes any. So names that are not listed have few labels of their own, which
-    only answers give them; they take none away from the others."""
-
-    def __init__(self, is_listed: Callable[[str], bool]) -> None:
-        """`is_listed`: an engine lists the model, or the settings name it."""
-        self._is_listed = is_listed
-        self._listed, self._unlisted = LabelValues(), LabelValues(MOST_UNLISTED_MODELS)
-
-    def of(self, model: str, *, answered: bool = False) -> str:
-        """`answered`: an engine has completed an answer of this model."""
-        if self._is_listed(model):
-            return self._listed.of(model)
-        return self._unlisted.of(model) if answered else self._unlisted.find(model)
 
 
 def owner_to_label(owner: str) -> str:
@@ -221,6 +179,9 @@ class Instruments:
             "tool_calls", "Calls of tools that the gateway ran: ok, failed, or stopped.", "kind", "outcome"
         )
         self.tool_time = _histogram("tool_call", "How long these calls took.", TOOL, "kind")
+        self.budget_exceeded = _counter(
+            "budget_exceeded", "Requests that came when the budget of their key was used up.", "key", "budget"
+        )
         self.store = _histogram("store_operation", "How long the operations of the store take.", STORE, "operation")
         self.store_errors = _counter("store_errors", "Operations that the store could not do.", "operation")
         self.checks = _histogram("check", "Checks of schemas, grammars and documents, with the wait for one.", CHECK)

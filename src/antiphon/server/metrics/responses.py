@@ -8,9 +8,11 @@ from antiphon.core.exchange.steps import AskReason, ToolCall
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import ApiError
 from antiphon.gateway.runs.observers import Arrival, Observer
-from antiphon.server.metrics.instruments import NONE, Amount, Instruments, ModelValues, owner_to_label
+from antiphon.gateway.usage.model_names import ModelValues
+from antiphon.server.metrics.instruments import NONE, Amount, Instruments, owner_to_label
+from antiphon.store.account_records import Counts, UsageEntry
 from antiphon.wire.chat import ChatRequest
-from antiphon.wire.responses import CreateResponse, Response, Usage
+from antiphon.wire.responses import CreateResponse, Response
 
 # How a response ended that has no status of its own.
 REFUSED = "refused"
@@ -56,10 +58,6 @@ class ResponseSeries:
         self._duration = instruments.times.response.labels(channel, model)
         self._first_token = instruments.times.first_token.labels(model)
         self._between_tokens = instruments.times.between_tokens.labels(model)
-        self._input = instruments.tokens.input.labels(model, key)
-        self._cached = instruments.tokens.cached.labels(model, key)
-        self._output = instruments.tokens.output.labels(model, key)
-        self._reasoning = instruments.tokens.reasoning.labels(model, key)
 
     def time(self, began_at: float, first_at: float | None, last_at: float, now: float, tokens: int) -> None:
         """`first_at`: when the output began, if it did. `last_at`: when the engine's last answer was at its end."""
@@ -71,16 +69,32 @@ class ResponseSeries:
             # An answer that came in one piece was at its end before it was shown.
             self._between_tokens.observe(((last_at if last_at > first_at else now) - first_at) / (tokens - 1))
 
-    def count(self, usage: Usage) -> None:
-        for series, tokens in (
-            (self._input, usage.input_tokens),
-            (self._cached, usage.input_tokens_details.cached_tokens),
-            (self._output, usage.output_tokens),
-            (self._reasoning, usage.output_tokens_details.reasoning_tokens),
-        ):
-            # An engine may report anything, and a counter never falls.
-            if tokens > 0:
-                series.value += tokens
+
+class MeasuredTokens:
+    """Called with all that is counted as used."""
+
+    def __init__(self, instruments: Instruments, is_listed: Callable[[str], bool]) -> None:
+        models, tokens = ModelValues(is_listed), instruments.tokens
+        key_of = lru_cache(MOST_KNOWN)(lambda owner: instruments.labels.keys.of(owner_to_label(owner)))
+        by_name = (
+            ("input_tokens", tokens.input),
+            ("cached_tokens", tokens.cached),
+            ("output_tokens", tokens.output),
+            ("reasoning_tokens", tokens.reasoning),
+        )
+        places = [(Counts._fields.index(name), instrument) for name, instrument in by_name]
+
+        @lru_cache(MOST_KNOWN)
+        def series(owner: str, model: str, answered: bool) -> list[tuple[int, Amount]]:
+            labels = models.of(model, answered=answered), key_of(owner)
+            return [(place, instrument.labels(*labels)) for place, instrument in places]
+
+        self._series = series
+
+    def __call__(self, entry: UsageEntry) -> None:
+        counts = entry.counts
+        for place, amount in self._series(entry.kind.owner, entry.kind.model, not counts.failures):
+            amount.value += counts[place]
 
 
 class MeasuredResponse(Observer):
@@ -153,8 +167,6 @@ class MeasuredResponse(Observer):
         usage = response.usage
         tokens = usage.output_tokens if usage is not None else 0
         series.time(self._began_at, self._first_at, self._last_at, perf_counter(), tokens)
-        if usage is not None:
-            series.count(usage)
 
     def dropped(self, error: ApiError | None) -> None:
         model = self._known.models.of(self._asked_for) if self._asked_for is not None else NONE

@@ -194,8 +194,11 @@ async def delete(request: web.Request) -> web.Response:
 
 
 async def content(request: web.Request) -> web.StreamResponse:
+    return await send(request, await _found(request))
+
+
+async def send(request: web.Request, record: FileRecord) -> web.StreamResponse:
     """Streamed: a file may be larger than the memory."""
-    record = await _found(request)
     answer = web.StreamResponse(headers={**GUARDED, "Content-Disposition": f"attachment; {disposition_of(record.filename)}"})
     kind = (record.content_type or "").partition(";")[0].strip().lower()
     answer.content_type = kind if kind in SAFE_TYPES else BYTES

@@ -44,7 +44,7 @@ HIDDEN = "Texts are not shown here: `inspector_bodies` is false. A recording wou
 class Query(Struct, frozen=True):
     before: Annotated[int, Meta(ge=1)] | None = None
     limit: Annotated[int, Meta(ge=1, le=500)] = 50
-    status: Literal["running", "completed", "incomplete", "failed", "cancelled", "refused", "left"] | None = None
+    status: Literal["running", "completed", "incomplete", "failed", "cancelled", "refused", "left", "passed"] | None = None
     model: str | None = None
     search: str | None = None
 

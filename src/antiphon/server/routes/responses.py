@@ -40,6 +40,9 @@ LARGEST_PIECE = 256 * 1024
 
 
 async def create(request: web.Request, bodies: Bodies, protocol: ClientProtocol = RESPONSES) -> web.StreamResponse:
+    if protocol.may_pass:
+        # Unless it turns out to be one to pass on.
+        request[STATE].way = "reliable"
     app, body = request.app[APP], await bodies.read(request)
     gateway, several = app.gateway, bool(app.siblings.others)
     received = await gateway.receive(

@@ -1,5 +1,6 @@
 """Stored responses: fetched, deleted, cancelled, and their input items."""
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import Annotated, TypeVar
 
@@ -18,7 +19,7 @@ from antiphon.server.parts import APP, owner_seen
 from antiphon.server.routes.responses import answer_followed
 from antiphon.server.routes.views import ALL_AS_STORED, View, query_to_view
 from antiphon.store.protocol import Store
-from antiphon.store.records import UNFINISHED, Record
+from antiphon.store.records import UNFINISHED, Cancellation, Record
 from antiphon.wire.responses import Response
 
 T = TypeVar("T")
@@ -80,8 +81,12 @@ async def _cancel(request: web.Request, record: Record) -> Record:
     """The response when it has ended: cancelled if it still ran. If its worker is gone, as it is."""
     if record.status not in UNFINISHED:
         return record
-    store = request.app[APP].gateway.store
-    await _as_owner(store, record, store.cancel, gone="unknown")
+    store, webhooks = request.app[APP].gateway.store, request.app[APP].gateway.webhooks
+
+    def cancel_as(owner: str, id: str) -> Awaitable[Cancellation]:
+        return store.cancel(owner, id, webhooks.messages("response.cancelled", id, owner, time.time()))
+
+    await _as_owner(store, record, cancel_as, gone="unknown")
     ended_as = await ended(store, record.owner, record.id, CANCEL_TIMEOUT)
     if ended_as is None:
         raise _not_found(record.id)

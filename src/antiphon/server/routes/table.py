@@ -23,8 +23,10 @@ from antiphon.server.routes import (
     vector_stores,
     websocket,
 )
+from antiphon.server.routes.bulk import batches, message_batches, uploads
 from antiphon.server.routes.metrics import metrics
-from antiphon.server.routes.passed_through import passed_through
+from antiphon.server.routes.passed_through import embeddings, passed_through, passed_to_its_engine
+from antiphon.server.usage import organization
 
 Answer: TypeAlias = Awaitable[web.StreamResponse]
 
@@ -36,6 +38,13 @@ def _post(path: str, handler: Callable[..., Answer], bodies: Bodies | None) -> w
 
 # A file of a container.
 MADE = "{id:cfile_[0-9a-zA-Z_-]+}"
+# What only some engines serve.
+ENGINE_PATHS = (
+    *("audio/speech", "audio/transcriptions", "audio/translations"),
+    *("images/generations", "images/edits", "images/variations"),
+    *("rerank", "moderations"),
+)
+
 # Also under other prefixes.
 API_ROUTES = [
     _post("/v1/responses", responses.create, LARGE),
@@ -74,6 +83,21 @@ API_ROUTES = [
     web.get("/v1/files/{id}", files.retrieve),
     web.delete("/v1/files/{id}", files.delete),
     web.get("/v1/files/{id}/content", files.content),
+    _post("/v1/uploads", uploads.create, SMALL),
+    # A form is read piece by piece.
+    _post("/v1/uploads/{id}/parts", uploads.add_part, None),
+    _post("/v1/uploads/{id}/complete", uploads.complete, SMALL),
+    _post("/v1/uploads/{id}/cancel", uploads.cancel, None),
+    _post("/v1/batches", batches.create, SMALL),
+    web.get("/v1/batches", batches.list_batches),
+    web.get("/v1/batches/{id}", batches.retrieve),
+    _post("/v1/batches/{id}/cancel", batches.cancel, None),
+    _post("/v1/messages/batches", message_batches.create, LARGE),
+    web.get("/v1/messages/batches", message_batches.list_batches),
+    web.get("/v1/messages/batches/{id}", message_batches.retrieve),
+    web.delete("/v1/messages/batches/{id}", message_batches.delete),
+    _post("/v1/messages/batches/{id}/cancel", message_batches.cancel, None),
+    web.get("/v1/messages/batches/{id}/results", message_batches.results),
     _post("/v1/vector_stores", vector_stores.create, SMALL),
     web.get("/v1/vector_stores", vector_stores.list_stores),
     web.get("/v1/vector_stores/{id}", vector_stores.retrieve),
@@ -92,9 +116,13 @@ API_ROUTES = [
     web.get("/v1/vector_stores/{id}/file_batches/{batch_id}/files", vector_stores.list_batch),
     web.get("/v1/models", models.models),
     web.get("/v1/models/{id:.+}", models.model),
+    web.get("/v1/organization/usage/completions", organization.completions),
+    web.get("/v1/organization/usage/embeddings", organization.embeddings),
+    web.get("/v1/organization/costs", organization.costs),
     _post("/v1/chat/completions", passed_through, LARGE),
     _post("/v1/completions", passed_through, LARGE),
-    _post("/v1/embeddings", passed_through, LARGE),
+    _post("/v1/embeddings", embeddings, LARGE),
+    *(_post(f"/v1/{path}", passed_to_its_engine, LARGE) for path in ENGINE_PATHS),
 ]
 OTHER_ROUTES = [
     web.get("/health", models.health),

@@ -19,8 +19,12 @@ class NewChunk(NamedTuple):
     terms: Sequence[int]
     # The same for SQLite, by `terms_to_text`: it is made beforehand, because operations on Postgres run in the event loop.
     words: str
-    # Of the model. None: it is made later.
-    vector: bytes | None = None
+    # Of the model, one for each window of the text. None: they are made later.
+    vectors: Sequence[bytes] | None = None
+    # What was indexed with the text, though it is not in it: the title of its file, and the headings above it.
+    context: str = ""
+    # How many of its first characters are also in the chunk before.
+    shared: int = 0
 
 
 class StoreState(Struct, frozen=True):
@@ -38,9 +42,16 @@ class ChunkRow(NamedTuple):
     file: str
     number: int
     text: str
+    context: str = ""
+    shared: int = 0
+
+
+# A chunk has fewer vectors than this. The place of a vector is the id of its chunk times this, and its number among them.
+MOST_WINDOWS = 256
 
 
 class VectorRow(NamedTuple):
+    # Its place.
     id: int
     file: str
     vector: bytes
@@ -64,8 +75,10 @@ COUNT = "UPDATE chunk_stores SET chunks = chunks + $2 WHERE store = $1"
 PUT_WORDS = SqliteOnly("INSERT INTO chunk_words (rowid, words) VALUES ($1, $2)")
 PUT_WORD_NUMBERS = PostgresOnly("INSERT INTO chunk_words (id, words) VALUES ($1, $2)")
 PUT_VECTOR = """
-INSERT INTO chunk_vectors (store, model, id, file, vector) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING
+INSERT INTO chunk_windows (store, model, id, number, file, vector) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING
 """
+# The vectors that versions before windows made, one a chunk, are in a table of their own.
+VECTOR_TABLES = ("chunk_vectors", "chunk_windows")
 
 
 def add(store: str, file: str, chunks: Sequence[NewChunk], model: str | None) -> Operation[int]:
@@ -81,21 +94,28 @@ def add(store: str, file: str, chunks: Sequence[NewChunk], model: str | None) ->
         )
         ids.update((row[0], row[1]) for row in added)
     new = [(ids[chunk.number], chunk) for chunk in chunks if chunk.number in ids]
-    yield Many("INSERT INTO chunk_texts (id, text) VALUES ($1, $2)", [(id, chunk.text) for id, chunk in new])
+    yield Many(
+        "INSERT INTO chunk_texts (id, text, context, shared) VALUES ($1, $2, $3, $4)",
+        [(id, chunk.text, chunk.context, chunk.shared) for id, chunk in new],
+    )
     yield Many(PUT_WORDS, [(id, chunk.words) for id, chunk in new])
     yield Many(PUT_WORD_NUMBERS, [(id, list(chunk.terms)) for id, chunk in new])
     if model is not None:
-        yield from _put_vectors(store, model, [(id, file, chunk.vector) for id, chunk in new])
+        yield from _put_vectors(store, model, [(id, file, chunk.vectors) for id, chunk in new])
     yield Change(COUNT, (store, len(new)))
     return len(new)
 
 
-def _put_vectors(store: str, model: str, vectors: Sequence[tuple[int, str, bytes | None]]) -> Operation[None]:
-    made: list[Row] = [(store, model, id, file, vector) for id, file, vector in vectors if vector is not None]
+def _put_vectors(store: str, model: str, vectors: Sequence[tuple[int, str, Sequence[bytes] | None]]) -> Operation[None]:
+    made: list[Row] = [
+        (store, model, id, number, file, vector)
+        for id, file, windows in vectors
+        for number, vector in enumerate((windows or ())[:MOST_WINDOWS])
+    ]
     if made:
         yield Change("INSERT INTO chunk_models (store, model) VALUES ($1, $2) ON CONFLICT DO NOTHING", (store, model))
         yield Many(PUT_VECTOR, made)
-    missing: list[Row] = [(id, store) for id, _, vector in vectors if vector is None]
+    missing: list[Row] = [(id, store) for id, _, windows in vectors if windows is None]
     yield Many("INSERT INTO chunks_without_vector (id, store) VALUES ($1, $2) ON CONFLICT DO NOTHING", missing)
 
 
@@ -114,7 +134,7 @@ def term_to_word(term: int) -> str:
 def without_vector(most: int) -> Operation[list[ChunkRow]]:
     rows = yield Statement(
         """
-        SELECT c.id, c.store, c.file, c.number, t.text FROM chunks_without_vector w
+        SELECT c.id, c.store, c.file, c.number, t.text, t.context, t.shared FROM chunks_without_vector w
         JOIN chunks c ON c.id = w.id JOIN chunk_texts t ON t.id = w.id
         ORDER BY w.id LIMIT $1
         """,
@@ -123,8 +143,8 @@ def without_vector(most: int) -> Operation[list[ChunkRow]]:
     return [ChunkRow(*row) for row in rows]
 
 
-def put_later(store: str, model: str, vectors: Sequence[tuple[int, str, bytes]]) -> Operation[None]:
-    """(id, file, vector). Of a chunk that has been removed meanwhile, nothing is written."""
+def put_later(store: str, model: str, vectors: Sequence[tuple[int, str, Sequence[bytes]]]) -> Operation[None]:
+    """(id, file, vectors). Of a chunk that has been removed meanwhile, nothing is written."""
     yield Change(BEGIN_CHANGE.format(column="changes"), (store,))
     for group in in_groups(vectors):
         ids = [id for id, _, _ in group]
@@ -140,6 +160,7 @@ class Removable(NamedTuple):
     id: int
     # To remove its words, SQLite has to be given them once more. Postgres has not.
     text: str | None
+    context: str = ""
 
 
 def removable(store: str, file: str | None, most: int) -> Operation[list[Removable]]:
@@ -147,10 +168,10 @@ def removable(store: str, file: str | None, most: int) -> Operation[list[Removab
     condition = "c.store = $1" if file is None else "c.store = $1 AND c.file = $2"
     values = [store] if file is None else [store, file]
     limited = f"WHERE {condition} ORDER BY c.store, c.file, c.number LIMIT ${len(values) + 1}"
-    texts = SqliteOnly(f"SELECT c.id, t.text FROM chunks c JOIN chunk_texts t ON t.id = c.id {limited}")
+    texts = SqliteOnly(f"SELECT c.id, t.text, t.context FROM chunks c JOIN chunk_texts t ON t.id = c.id {limited}")
     with_texts = yield Statement(texts, [*values, most])
     ids = yield Statement(PostgresOnly(f"SELECT c.id FROM chunks c {limited}"), [*values, most])
-    return [Removable(row[0], row[1]) for row in with_texts] + [Removable(row[0], None) for row in ids]
+    return [Removable(*row) for row in with_texts] + [Removable(row[0], None) for row in ids]
 
 
 REMOVE_WORDS = SqliteOnly("INSERT INTO chunk_words (chunk_words, rowid, words) VALUES ('delete', $1, $2)")
@@ -172,8 +193,9 @@ def remove(store: str, terms: Mapping[int, Sequence[int]]) -> Operation[int]:
         models = yield Statement("SELECT model FROM chunk_models WHERE store = $1", (store,))
         for (model,) in models:
             ids = placeholders(3, len(group))
-            of_model = f"DELETE FROM chunk_vectors WHERE store = $1 AND model = $2 AND id IN ({ids})"
-            yield Change(of_model, (store, model, *group))
+            for table in VECTOR_TABLES:
+                of_model = f"DELETE FROM {table} WHERE store = $1 AND model = $2 AND id IN ({ids})"
+                yield Change(of_model, (store, model, *group))
     yield Change(COUNT, (store, -len(removed)))
     return len(removed)
 
@@ -222,27 +244,38 @@ def states(stores: Sequence[str]) -> Operation[dict[str, StoreState]]:
 
 
 def vectors(store: str, model: str, after: int, most: int = MOST_VECTORS) -> Operation[list[VectorRow]]:
-    """In the order of their ids, those after one."""
-    rows = yield Statement(
+    """In the order of their places, those after one."""
+    id, number = divmod(after, MOST_WINDOWS)
+    old = yield Statement(
         """
-        SELECT id, file, vector FROM chunk_vectors
+        SELECT id, 0, file, vector FROM chunk_vectors
         WHERE store = $1 AND model = $2 AND id > $3 ORDER BY id LIMIT $4
         """,
-        (store, model, after, most),
+        (store, model, id, most),
     )
-    return [VectorRow(*row) for row in rows]
+    new = yield Statement(
+        """
+        SELECT id, number, file, vector FROM chunk_windows
+        WHERE store = $1 AND model = $2 AND (id, number) > ($3, $4) ORDER BY id, number LIMIT $5
+        """,
+        (store, model, id, number, most),
+    )
+    rows = [VectorRow(row[0] * MOST_WINDOWS + row[1], row[2], row[3]) for row in (*old, *new)]
+    return sorted(rows, key=lambda row: row.id)[:most]
 
 
-def vectors_of(stores: Sequence[str], model: str, ids: Sequence[int]) -> Operation[dict[int, bytes]]:
-    found: dict[int, bytes] = {}
+def vectors_of(stores: Sequence[str], model: str, ids: Sequence[int]) -> Operation[list[tuple[int, bytes]]]:
+    """(id of the chunk, vector)."""
+    found: list[tuple[int, bytes]] = []
     for store in stores:
         for group in in_groups(ids):
             listed = placeholders(3, len(group))
-            rows = yield Statement(
-                f"SELECT id, vector FROM chunk_vectors WHERE store = $1 AND model = $2 AND id IN ({listed})",
-                (store, model, *group),
-            )
-            found |= {row[0]: row[1] for row in rows}
+            for table in VECTOR_TABLES:
+                rows = yield Statement(
+                    f"SELECT id, vector FROM {table} WHERE store = $1 AND model = $2 AND id IN ({listed})",
+                    (store, model, *group),
+                )
+                found += [(row[0], row[1]) for row in rows]
     return found
 
 
@@ -252,7 +285,8 @@ def found(stores: Sequence[str], ids: Sequence[int]) -> Operation[dict[int, Chun
     for group in in_groups(ids):
         rows = yield Statement(
             f"""
-            SELECT c.id, c.store, c.file, c.number, t.text FROM chunks c JOIN chunk_texts t ON t.id = c.id
+            SELECT c.id, c.store, c.file, c.number, t.text, t.context, t.shared
+            FROM chunks c JOIN chunk_texts t ON t.id = c.id
             WHERE c.id IN ({placeholders(1, len(group))})
             """,
             group,

@@ -103,9 +103,14 @@ def add(record: FileRecord, most_owned: int | None, most: int, now: int) -> Oper
     used = yield from bytes_used(record.owner, now)
     if used.all + record.size > most or (most_owned is not None and used.owner + record.size > most_owned):
         return used
+    yield from insert(record)
+    return None
+
+
+def insert(record: FileRecord) -> Operation[None]:
+    """Its row, whatever room there is."""
     values = tuple(getattr(record, name) for name in FileRecord.__struct_fields__)
     yield Change(f"INSERT INTO files ({COLUMNS}) VALUES ({_PLACES})", values)
-    return None
 
 
 def bytes_used(owner: str, now: int) -> Operation[BytesUsed]:

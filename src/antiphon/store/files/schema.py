@@ -1,4 +1,5 @@
-"""The tables of the database of files: chunks with their words and vectors, uploaded files, vector stores.
+"""The tables of the database of files: chunks with their words and vectors, uploaded files, vector stores, batches,
+uploads in parts.
 
 What is read of chunks for every search is apart from what is read of the few that are found: the rows of the former are small.
 """
@@ -43,6 +44,21 @@ CHUNKS = (
     PostgresOnly("CREATE INDEX chunk_words_by_id ON chunk_words USING hash (id)"),
     # What was added last waits in a list, because it is added together much faster. Searches read through it: it is short.
     PostgresOnly("CREATE INDEX chunk_words_by_word ON chunk_words USING gin (words) WITH (gin_pending_list_limit = 1024)"),
+)
+
+# A text that is longer than what a model reads at once has a vector for each part of it.
+WINDOWS = (
+    """CREATE TABLE chunk_windows (
+        store text NOT NULL,
+        model text NOT NULL,
+        id bigint NOT NULL,
+        number bigint NOT NULL,
+        file text NOT NULL,
+        vector bytea NOT NULL,
+        PRIMARY KEY (store, model, id, number)
+    ) /* SQLite: WITHOUT ROWID */""",
+    "ALTER TABLE chunk_texts ADD COLUMN context text NOT NULL DEFAULT ''",
+    "ALTER TABLE chunk_texts ADD COLUMN shared bigint NOT NULL DEFAULT 0",
 )
 
 
@@ -143,8 +159,117 @@ VECTOR_STORES = (
 )
 
 
+# ---- batches of requests ---------------------------------------------------------------------------------------------
+
+BATCHES = (
+    # `expires_at`: when no more of its lines are begun. `stop`: why it ends before its lines do: "cancelled", "expired" or
+    # "failed". `served`: its lines that were claimed, for the turns that batches take. `holder` reads its input or writes its
+    # output. `details`: what no statement looks at, as JSON.
+    """CREATE TABLE batches (
+        id text PRIMARY KEY,
+        owner text NOT NULL,
+        created_at bigint NOT NULL,
+        expires_at bigint NOT NULL,
+        kept_until bigint NOT NULL,
+        endpoint text NOT NULL,
+        status text NOT NULL,
+        stop text,
+        input_file text NOT NULL,
+        output_file text,
+        error_file text,
+        total bigint NOT NULL DEFAULT 0,
+        completed bigint NOT NULL DEFAULT 0,
+        failed bigint NOT NULL DEFAULT 0,
+        input_tokens bigint NOT NULL DEFAULT 0,
+        cached_tokens bigint NOT NULL DEFAULT 0,
+        output_tokens bigint NOT NULL DEFAULT 0,
+        reasoning_tokens bigint NOT NULL DEFAULT 0,
+        served bigint NOT NULL DEFAULT 0,
+        has_lines boolean NOT NULL DEFAULT false,
+        holder text,
+        held_until double precision NOT NULL DEFAULT 0,
+        models bytea NOT NULL,
+        details bytea NOT NULL
+    )""",
+    "CREATE INDEX batches_by_owner ON batches (owner, created_at, id)",
+    "CREATE INDEX batches_by_age ON batches (created_at, id)",
+    "CREATE INDEX batches_by_status ON batches (status, held_until)",
+    "CREATE INDEX batches_by_end ON batches (kept_until)",
+    # A line is a place in the input file. `place`: when it is run, in the order of prefixes.
+    """CREATE TABLE batch_lines (
+        batch text NOT NULL,
+        number bigint NOT NULL,
+        place bigint NOT NULL,
+        start bigint NOT NULL,
+        size bigint NOT NULL,
+        custom_id text NOT NULL,
+        model text NOT NULL,
+        prefix text NOT NULL,
+        state text NOT NULL DEFAULT 'waiting',
+        holder text,
+        available_at double precision NOT NULL DEFAULT 0,
+        lost bigint NOT NULL DEFAULT 0,
+        failures bigint NOT NULL DEFAULT 0,
+        begun_calls text NOT NULL DEFAULT '',
+        PRIMARY KEY (batch, number)
+    )""",
+    "CREATE INDEX batch_lines_waiting ON batch_lines (batch, model, place) WHERE state = 'waiting'",
+    "CREATE INDEX batch_lines_running ON batch_lines (holder, batch) WHERE state = 'running'",
+    # The line of the output or error file that came of a line, as JSON.
+    """CREATE TABLE batch_results (
+        batch text NOT NULL,
+        number bigint NOT NULL,
+        is_output boolean NOT NULL,
+        data bytea NOT NULL,
+        PRIMARY KEY (batch, number)
+    )""",
+    # Gateways that run lines: until when each is taken for alive, and how many requests it has at each engine.
+    "CREATE TABLE batch_gateways (name text PRIMARY KEY, held_until double precision NOT NULL)",
+    """CREATE TABLE batch_loads (
+        gateway text NOT NULL,
+        engine text NOT NULL,
+        busy bigint NOT NULL,
+        PRIMARY KEY (gateway, engine)
+    )""",
+    # How many lines of each owner were claimed, for the turns that owners take.
+    "CREATE TABLE batch_turns (owner text PRIMARY KEY, served bigint NOT NULL)",
+    # One row, which is locked while lines are claimed: two gateways must not fill the same places.
+    "CREATE TABLE batch_room (id bigint PRIMARY KEY)",
+    "INSERT INTO batch_room (id) VALUES (1)",
+)
+
+
+# ---- uploads in parts ------------------------------------------------------------------------------------------------
+
+UPLOADS = (
+    # Their parts are contents without a file.
+    """CREATE TABLE uploads (
+        id text PRIMARY KEY,
+        owner text NOT NULL,
+        created_at bigint NOT NULL,
+        expires_at bigint NOT NULL,
+        status text NOT NULL,
+        bytes bigint NOT NULL,
+        filename text NOT NULL,
+        purpose text NOT NULL,
+        content_type text,
+        life bigint,
+        file text
+    )""",
+    "CREATE INDEX uploads_by_owner ON uploads (owner, status)",
+    "CREATE INDEX uploads_by_expiry ON uploads (expires_at)",
+    """CREATE TABLE upload_parts (
+        id text PRIMARY KEY,
+        upload text NOT NULL,
+        created_at bigint NOT NULL,
+        size bigint NOT NULL
+    )""",
+    "CREATE INDEX upload_parts_by_upload ON upload_parts (upload)",
+)
+
+
 # ---- migrations ------------------------------------------------------------------------------------------------------
 # As in `store/sql/schema.py`, which has those of responses.
 
 # Never change a migration that was released: append a new one.
-FILE_MIGRATIONS: Migrations = ((*FILES, *VECTOR_STORES, *CHUNKS),)
+FILE_MIGRATIONS: Migrations = ((*FILES, *VECTOR_STORES, *CHUNKS), BATCHES, UPLOADS, WINDOWS)

@@ -10,7 +10,9 @@ from itertools import islice
 from msgspec import structs
 
 from antiphon.errors import InvalidRequest
+from antiphon.store.account_records import Delivery
 from antiphon.store.files.opened import files_in_memory
+from antiphon.store.memory.accounts import MemoryAccounts
 from antiphon.store.memory.tables import (
     OVERHEAD,
     ConversationRow,
@@ -74,6 +76,7 @@ class MemoryStore:
         self._last_job_number = 0
         self._wakeups = wakeups or Wakeups()
         self.files = files_in_memory(clock, self._wakeups)
+        self.accounts = MemoryAccounts(clock, self._wakeups)
 
     # --- Responses
 
@@ -85,7 +88,15 @@ class MemoryStore:
         ids = ids_in(record)
         size = size_of_record(record, ids)
         self._tables.make_space(size)
-        self._tables.put(record, ids, size)
+        self._tables.put(self._beside(record), ids, size)
+
+    def _beside(self, record: Record) -> Record:
+        """Writes what belongs to it, and returns the rest."""
+        if record.usage is not None:
+            self.accounts.count(record.usage)
+        if record.deliveries:
+            self.accounts.deliver(record.deliveries)
+        return structs.replace(record, usage=None, deliveries=())
 
     async def get(self, owner: str, id: str, *, output: bool = True) -> Record | None:
         row = self._tables.response(owner, id)
@@ -241,7 +252,7 @@ class MemoryStore:
         size = size_of_record(record, ids)
         self._tables.make_space(size + size_of_items(items), conversation.stored.id)
         self._tables.append_items(conversation, items, record.expires_at)
-        self._tables.put(record, ids, size)
+        self._tables.put(self._beside(record), ids, size)
         conversation.unlock()
         return True
 
@@ -357,7 +368,7 @@ class MemoryStore:
         if conversation is not None:
             self._tables.append_items(conversation, items, record.expires_at)
             conversation.unlock()
-        self._tables.replace(row, record.at_its_end(self._clock()), ids)
+        self._tables.replace(row, self._beside(record).at_its_end(self._clock()), ids)
         self._tables.delete_job(row)
         self._tables.append_events(row, events)
         self._wakeups.wake(row.stored.id)
@@ -369,7 +380,7 @@ class MemoryStore:
         running = sum(job.worker is not None for job in jobs)
         return JobCounts(len(jobs) - running, running)
 
-    async def cancel(self, owner: str, id: str) -> Cancellation:
+    async def cancel(self, owner: str, id: str, deliveries: Sequence[Delivery] = ()) -> Cancellation:
         row = self._tables.response(owner, id)
         if row is None:
             return "unknown"
@@ -381,6 +392,7 @@ class MemoryStore:
             return "asked"
         row.stored = structs.replace(row.stored, status="cancelled").at_its_end(self._clock())
         self._tables.delete_job(row)
+        self.accounts.deliver(deliveries)
         return "cancelled"
 
     # --- Lists
@@ -415,6 +427,7 @@ class MemoryStore:
     async def move_owner(self, earlier: str, owner: str) -> int:
         self._renamed[earlier] = owner
         self._deleted = OrderedDict((id, (owner if by == earlier else by, until)) for id, (by, until) in self._deleted.items())
+        self.accounts.move(earlier, owner)
         return self._tables.move_owner(earlier, owner)
 
     # --- Waiting, housekeeping

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from antiphon.errors import StoreUnavailable
 from antiphon.logs import log
+from antiphon.store.accounts import usage
 from antiphon.store.files.opened import LazyDatabase
 from antiphon.store.files.schema import FILE_MIGRATIONS
 from antiphon.store.operations import Change, Database, LongRead, LongWrite, Many, Operation, Row, SqliteOnly, Wake
@@ -91,12 +92,22 @@ _ARRAYS = ", ".join(f"${number}::{_TYPES.get(name, 'text')}[]" for number, name 
 _INSERT = responses.INSERT.format(values=f"SELECT *, true FROM unnest({_ARRAYS})")
 # After the columns: the items, each with its response, and the time.
 _ITEMS, _RESPONSES_OF_ITEMS, _NOW = range(len(responses.FIELDS) + 1, len(responses.FIELDS) + 4)
+# And what they used, one array for each column.
+_USAGE_COLUMNS = usage.COLUMNS.split(", ")
+_USAGE_TYPES = dict.fromkeys(("id", "owner", "model", "channel"), "text")
+_USAGE_ARRAYS = ", ".join(
+    f"${number}::{_USAGE_TYPES.get(name, 'bigint')}[]" for number, name in enumerate(_USAGE_COLUMNS, _NOW + 1)
+)
 PUT_MANY = f"""
 WITH written AS ({_INSERT} RETURNING id), indexed AS (
     INSERT INTO response_items (item, response, written_at)
     SELECT given.item, written.id, ${_NOW}
     FROM unnest(${_ITEMS}::bytea[], ${_RESPONSES_OF_ITEMS}::text[]) AS given (item, response)
     JOIN written ON written.id = given.response
+), counted AS (
+    INSERT INTO usage_entries ({usage.COLUMNS})
+    SELECT given.* FROM unnest({_USAGE_ARRAYS}) AS given ({usage.COLUMNS}) JOIN written ON written.id = given.id
+    ON CONFLICT (id) DO NOTHING
 )
 SELECT id FROM written"""
 # Includes deleted rows that are not vacuumed yet.
@@ -226,8 +237,11 @@ class PostgresDatabase:
         keys = [record_keys(record) for record in ordered]
         items = [key for each in keys for key in each]
         holders = [row[0] for row, each in zip(rows, keys, strict=True) for _ in each]
+        used = [_without_nul(usage.entry_values(record.usage)) for record in ordered if record.usage is not None]
+        used_columns = zip(*used, strict=True) if used else ([] for _ in _USAGE_COLUMNS)
         async with self._connection(self._timeouts.operation) as connection:
-            written = await connection.fetch(PUT_MANY, *zip(*rows, strict=True), items, holders, self.clock())
+            columns = zip(*rows, strict=True)
+            written = await connection.fetch(PUT_MANY, *columns, items, holders, self.clock(), *used_columns)
         written_ids = {row[0] for row in written}
         return {record.id for record in records if _without_nul([record.id])[0] not in written_ids}
 

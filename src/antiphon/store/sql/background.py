@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
+from antiphon.store.account_records import Delivery
+from antiphon.store.accounts import deliveries
 from antiphon.store.operations import LongRead, LongWrite, Operation, Statement, Wake, placeholders
 from antiphon.store.records import (
     LONGEST_EVENT,
@@ -228,7 +230,7 @@ def count_jobs() -> Operation[JobCounts]:
     return JobCounts(total - running, running)
 
 
-def cancel(owner: str, id: str, now: float) -> Operation[Cancellation]:
+def cancel(owner: str, id: str, messages: Sequence[Delivery], now: float) -> Operation[Cancellation]:
     jobs = yield Statement("SELECT worker FROM jobs WHERE id = $1 AND owner = $2 FOR UPDATE", (id, owner))
     if not (yield from responses.exists(owner, id, now)):
         return "unknown"
@@ -240,4 +242,5 @@ def cancel(owner: str, id: str, now: float) -> Operation[Cancellation]:
         return "asked"
     yield Statement("DELETE FROM jobs WHERE id = $1", (id,))
     yield Statement(_CANCEL, (id, int(now)))
+    yield from deliveries.add_all(messages, now)
     return "cancelled"

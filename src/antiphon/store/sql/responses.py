@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
+from antiphon.store.accounts import deliveries, usage
 from antiphon.store.operations import Change, LongRead, LongWrite, Operation, Row, Statement, Wake, in_groups, placeholders
 from antiphon.store.protocol import IdTaken
 from antiphon.store.records import UNFINISHED, Link, Pieces, Record, deletion_expires_at
@@ -13,7 +14,8 @@ from antiphon.store.sql.recent_chains import MOST_LINKS, Chain
 # An output of more bytes is long.
 LONGEST_OUTPUT = 1024 * 1024
 
-FIELDS = Record.__struct_fields__
+# What is written beside a record has tables of its own.
+FIELDS = tuple(name for name in Record.__struct_fields__ if name not in ("usage", "deliveries"))
 COLUMNS = ", ".join(FIELDS)
 # A row that exists is not changed. Unfinished responses are not marked as indexed: an older gateway may finish them. Those that
 # are not to be stored are: their items are never indexed.
@@ -59,7 +61,7 @@ WHERE {_CONTINUED} ORDER BY links.depth DESC"""
 
 
 def record_values(record: Record) -> Row:
-    return structs.astuple(record)
+    return structs.astuple(record)[: len(FIELDS)]
 
 
 def row_to_record(row: Row) -> Record:
@@ -73,6 +75,14 @@ def put(record: Record, now: float) -> Operation[None]:
     if not changed[0][0]:
         raise IdTaken(record.id)
     yield from item_index.add(record, now)
+    yield from _put_beside(record, now)
+
+
+def _put_beside(record: Record, now: float) -> Operation[None]:
+    if record.usage is not None:
+        yield from usage.add(record.usage)
+    if record.deliveries:
+        yield from deliveries.add_all(record.deliveries, now)
 
 
 def replace(record: Record, output: Pieces | None, now: float) -> Operation[None]:
@@ -84,6 +94,7 @@ def replace(record: Record, output: Pieces | None, now: float) -> Operation[None
         values = (*values[:_OUTPUT], output, *values[_OUTPUT + 1 :])
         yield LongWrite(_REPLACE_LONG, values, _OUTPUT, "responses", "output")
     yield from item_index.add(record, now)
+    yield from _put_beside(record, now)
 
 
 def get(owner: str, id: str, now: float, *, output: bool = True) -> Operation[Record | None]:

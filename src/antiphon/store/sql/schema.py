@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from antiphon.logs import log
+from antiphon.store.accounts.schema import ACCOUNTS
 from antiphon.store.protocol import CannotOpen
 
 # To a database, a query without an effect.
@@ -126,6 +127,7 @@ MIGRATIONS: Migrations = (
         "ALTER TABLE responses ADD COLUMN kept_after_end bigint",
         "CREATE INDEX responses_not_stored ON responses (kept_after_end) WHERE kept_after_end IS NOT NULL",
     ),
+    ACCOUNTS,
 )
 
 

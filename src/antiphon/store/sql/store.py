@@ -5,6 +5,9 @@ from contextlib import AbstractContextManager
 
 from msgspec import structs
 
+from antiphon.store.account_records import Delivery
+from antiphon.store.accounts import usage
+from antiphon.store.accounts.store import KEY_POLL, SqlAccounts
 from antiphon.store.operations import ResponseDatabase
 from antiphon.store.protocol import FileStore
 from antiphon.store.records import (
@@ -34,8 +37,9 @@ from antiphon.store.wakeups import Wakeup
 class SqlStore:
     survives_restart = True
 
-    def __init__(self, database: ResponseDatabase, files: FileStore) -> None:
+    def __init__(self, database: ResponseDatabase, files: FileStore, key_poll: float = KEY_POLL) -> None:
         self.files = files
+        self.accounts = SqlAccounts(database, key_poll)
         self._database = database
         self._now = database.clock
         self._recent = RecentChains()
@@ -205,8 +209,8 @@ class SqlStore:
     async def count_jobs(self) -> JobCounts:
         return await self._database.read(background.count_jobs())
 
-    async def cancel(self, owner: str, id: str) -> Cancellation:
-        return await self._database.write(background.cancel(owner, id, self._now()))
+    async def cancel(self, owner: str, id: str, deliveries: Sequence[Delivery] = ()) -> Cancellation:
+        return await self._database.write(background.cancel(owner, id, deliveries, self._now()))
 
     # --- Lists
 
@@ -248,6 +252,8 @@ class SqlStore:
         while moved := await self._database.write(owners.move_rows("conversations", earlier, owner)):
             total += moved
         while await self._database.write(owners.move_rows("deleted_responses", earlier, owner)):
+            pass
+        while await self._database.write(usage.move(earlier, owner)):
             pass
         return total
 

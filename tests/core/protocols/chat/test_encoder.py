@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from support.chat import chunks_of, deltas_of, finish_of, joined, read, run
+from support.chat import arrivals, read, run
+from support.completions import chunks_of, deltas_of, fault_of, finish_of, joined
 from support.engine import DONE, answer, call, chunk, text
 
 from antiphon.core.events.lifecycle import Heartbeat
@@ -152,7 +153,12 @@ def test_probabilities_come_with_their_tokens() -> None:
 
 
 def test_the_tier_is_named_to_those_who_ask() -> None:
-    assert run([text("Hi")], service_tier="auto")[1]["service_tier"] == "default"
+    stream, whole = run([text("Hi")], service_tier="auto", stream_options={"include_usage": True})
+    assert {chunk["service_tier"] for chunk in chunks_of(stream)} == {whole["service_tier"]} == {"default"}
+
+
+def test_metadata_come_back_with_the_whole_answer() -> None:
+    assert run([text("Hi")], metadata={"a": "b"})[1]["metadata"] == {"a": "b"}
 
 
 def test_what_fails_in_the_middle_is_an_error_object() -> None:
@@ -208,6 +214,32 @@ def test_what_only_the_engine_has_is_not_lost_while_a_call_is_read() -> None:
     found = [chunk["choices"][0].get("token_ids", []) for chunk in chunks_of(stream)]
     assert [each for ids in found for each in ids] == [*map(ord, written)] == whole["choices"][0]["token_ids"]
     assert whole["choices"][0]["message"]["tool_calls"]
+
+
+WELL_FORMED = [path for path in RECORDED if fault_of(path.read_bytes()) is None]
+TOOLS = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("get_weather", "get_time", "ping")]
+
+
+def saying(frames: Iterable[tuple[int, bytes]]) -> list[int]:
+    """The numbers of the frames that say something: a piece of a text, of a thought or of a call, each number once."""
+    found: dict[int, None] = {}
+    has_begun = False
+    for at, raw in frames:
+        for delta in deltas_of(chunks_of(raw + DONE)):
+            # The line breaks before a text are the template's.
+            text = delta.get("content") or ""
+            has_begun = has_begun or (not text.isspace() and bool(text))
+            thought = delta.get("reasoning_content") or delta.get("reasoning")
+            if thought or delta.get("tool_calls") or (text and has_begun):
+                found[at] = None
+    return [*found]
+
+
+@pytest.mark.parametrize("path", WELL_FORMED, ids=[path.stem for path in WELL_FORMED])
+def test_every_piece_of_a_well_formed_answer_comes_with_the_frame_that_had_it(path: Path) -> None:
+    frames = [frame + b"\n\n" for frame in path.read_bytes().removesuffix(DONE).split(b"\n\n")[:-1]]
+    asked: dict[str, Any] = {"tools": TOOLS} if b'"tool_calls":' in path.read_bytes() else {"tool_choice": "auto"}
+    assert saying(arrivals([*frames, DONE], **asked)) == saying(enumerate(frames))
 
 
 def test_a_sign_of_life_is_a_comment() -> None:

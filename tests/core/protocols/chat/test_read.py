@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 from support.chat import CALL, USER, WEATHER, read
 
-from antiphon.core.protocols.chat.messages import NAMES
+from antiphon.core.protocols.chat.messages import BREAKPOINTS, NAMES
 from antiphon.core.protocols.chat.protocol import CHAT
-from antiphon.core.protocols.chat.read import NOT_PADDED, NOT_STORED
+from antiphon.core.protocols.chat.read import NO_EFFECT, NOT_STORED, PADDING
 from antiphon.core.protocols.responses.fields import DEFAULT_LIMITS, LOGPROBS
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat_completions import ChatStreamOptions
@@ -43,7 +42,7 @@ FIELDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "top_logprobs": ({"logprobs": True, "top_logprobs": 3}, {"include": [LOGPROBS], "top_logprobs": 3}),
     "no logprobs": ({"logprobs": False, "top_logprobs": 3}, {"include": None, "top_logprobs": None}),
     "user": ({"user": "ada"}, {"user": "ada"}),
-    "metadata": ({"metadata": {"a": "b"}}, {"metadata": None}),
+    "metadata": ({"metadata": {"a": "b"}}, {"metadata": {"a": "b"}}),
     "store": ({"store": True}, {"store": False}),
     "reasoning_effort": ({"reasoning_effort": "low"}, {"reasoning": ReasoningOptions(effort="low")}),
     "verbosity": ({"verbosity": "low"}, {"text": TextOptions(verbosity="low")}),
@@ -164,6 +163,16 @@ MESSAGES: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
     ),
     "an answer": ({"role": "assistant", "content": "Yes."}, [{"type": "message", "role": "assistant", "content": "Yes."}]),
     "a refusal": ({"role": "assistant", "refusal": "No."}, [{"type": "message", "role": "assistant", "content": "No."}]),
+    "words and a refusal": (
+        {"role": "assistant", "content": "Hm.", "refusal": "No."},
+        [
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "text", "text": "Hm."}, {"type": "refusal", "refusal": "No."}],
+            }
+        ],
+    ),
     "an empty answer": ({"role": "assistant", "content": ""}, [{"type": "message", "role": "assistant", "content": ""}]),
     "a thought, words and calls": (
         {
@@ -189,6 +198,10 @@ MESSAGES: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
             {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm"}]},
             {"type": "message", "role": "assistant", "content": "Yes."},
         ],
+    ),
+    "what is left of a thought": (
+        {"role": "assistant", "reasoning_content": "\n", "content": "Yes."},
+        [{"type": "message", "role": "assistant", "content": "Yes."}],
     ),
     "arguments as an object": (
         {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": {"a": 1}}}]},
@@ -227,14 +240,26 @@ def test_a_result_belongs_to_its_call() -> None:
 
 
 def test_nothing_is_left_out_without_a_notice() -> None:
+    marked = {"type": "text", "text": "Hi", "prompt_cache_breakpoint": {"mode": "explicit"}}
     made = read(
         tools=[WEATHER],
-        messages=[USER | {"name": "ada"}, USER | {"name": "bob"}],
+        messages=[USER | {"name": "ada"}, USER | {"name": "bob"}, {"role": "user", "content": [marked, marked]}],
         store=True,
         stream_options={"include_obfuscation": True},
+        prompt_cache_options={"mode": "explicit"},
+        safety_identifier="s",
     )
-    assert made.notices[1:] == [NAMES, NOT_STORED, NOT_PADDED]
+    idle = ["prompt_cache_options", "safety_identifier", PADDING]
+    assert made.notices[1:] == [NAMES, BREAKPOINTS, NOT_STORED, *(NO_EFFECT.format(field=field) for field in idle)]
     assert made.unknown == ()
+    assert made.request.beyond is not None
+    assert made.request.beyond.engine_fields is None
+
+
+def test_who_asks_for_moderation_relies_on_it() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        request(moderation={"model": "omni-moderation-latest"})
+    assert (refused.value.param, refused.value.code) == ("moderation", "unsupported_parameter")
 
 
 WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -300,18 +325,3 @@ def test_what_is_no_json_is_refused() -> None:
         CHAT.read(b"{", {}, DEFAULT_LIMITS)
     assert refused.value.code == "invalid_json"
     assert CHAT.read(b"[1]", {}, DEFAULT_LIMITS).passes
-
-
-def test_an_error_has_the_names_of_this_api() -> None:
-    error = InvalidRequest(
-        "Invalid `text.format.schema`: not a JSON schema.", param="text.format.schema", code="invalid_json_schema"
-    )
-    status, body, headers = CHAT.error(error)
-    inner = msgspec.json.decode(body)["error"]
-    assert (status, headers["Content-Type"]) == (400, "application/json")
-    assert inner == {
-        "message": "Invalid `response_format.json_schema.schema`: not a JSON schema.",
-        "type": "invalid_request_error",
-        "param": "response_format.json_schema.schema",
-        "code": "invalid_json_schema",
-    }

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.chat import CALL, USER, WEATHER
 
-from antiphon.core.protocols.chat.ways import HELPED, HISTORY, PASSED, choose_way
+from antiphon.core.protocols.chat.ways import ATTACHED, HELPED, HISTORY, PASSED, SEARCH, WEB_SEARCH, Rules, choose_way
 
 ASSISTANT = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "Sunny"}
@@ -35,7 +35,6 @@ ROWS: dict[str, Any] = {
     "audio": {"voice": "alloy", "format": "wav"},
     "logit_bias": {"50256": -100},
     "prediction": {"type": "content", "content": "x"},
-    "web_search_options": {},
     "functions": [{"name": "f"}],
     "function_call": "auto",
     "messages": [PASSED_MESSAGES["the model is to go on with its own words"]],
@@ -122,17 +121,40 @@ def test_all_others_are_passed_on_without_a_word(row: str) -> None:
     assert (way.passes, way.notice) == (True, None)
 
 
-def test_a_model_may_be_passed_on_whatever_it_is_asked() -> None:
-    body = {"model": "m", "messages": [USER], "tools": [WEATHER]}
-    assert choose_way(body, {"m"}).passes
-    assert choose_way(body, {"m"}).notice is None
-    assert not choose_way(body, {"other"}).passes
+PASSING = Rules(passed_models={"m"}, passed_keys={"ada"}, tools={WEB_SEARCH}, attaches=lambda owner, model: True)
+
+
+@pytest.mark.parametrize(("model", "owner", "passes"), [("m", "", True), ("other", "ada", True), ("other", "bob", False)])
+def test_a_model_and_a_key_may_be_passed_on_whatever_they_ask(model: str, owner: str, passes: bool) -> None:
+    way = choose_way({"model": model, "messages": [USER], "tools": [WEATHER], SEARCH: {}}, PASSING, owner)
+    assert way.passes is passes
+    assert (way.notice is None) is passes
+
+
+@pytest.mark.parametrize("fields", [{}, {"tools": [WEATHER]}], ids=["alone", "beside tools"])
+def test_a_search_is_made_here_where_it_can_be(fields: dict[str, Any]) -> None:
+    body = {"model": "m", "messages": [USER], SEARCH: {}, **fields}
+    way = choose_way(body, Rules(tools={WEB_SEARCH}))
+    assert (way.passes, way.helped) == (False, (*fields, SEARCH))
+
+
+def test_a_search_that_cannot_be_made_here_is_the_engines() -> None:
+    assert choose_way({"model": "m", "messages": [USER], SEARCH: {}}).passes
+    way = choose_way({"model": "m", "messages": [USER], SEARCH: {}, "tools": [WEATHER]})
+    assert (way.passes, way.passed) == (True, (SEARCH,))
+
+
+@pytest.mark.parametrize(("owner", "model", "passes"), [("ada", "m", False), ("bob", "m", True), ("ada", None, True)])
+def test_what_the_operator_adds_is_offered_here(owner: str, model: str | None, passes: bool) -> None:
+    rules = Rules(attaches=lambda owner, model: (owner, model) == ("ada", "m"))
+    way = choose_way({"model": model, "messages": [USER]}, rules, owner)
+    assert (way.passes, way.helped) == (passes, () if passes else (ATTACHED,))
 
 
 @pytest.mark.parametrize(
     "body", [None, 5, "tools", [], {}, {"model": []}, {"messages": 5}, {"messages": [5, {"role": []}, {"content": [5]}]}]
 )
 def test_whatever_a_body_is_there_is_a_way(body: Any) -> None:
-    assert choose_way(body, {"m"}).passes
+    assert choose_way(body, Rules({"m"})).passes
     if isinstance(body, dict):
         assert not choose_way({**body, "tools": [5, {"type": []}, {}]}).passes

@@ -132,8 +132,9 @@ RESULTS: list[tuple[dict[str, Any], Any]] = [
 def test_a_result_becomes_the_output_of_its_call(members: dict[str, Any], output: Any) -> None:
     block = {"type": "tool_result", "tool_use_id": "toolu_1", "cache_control": {"type": "ephemeral"}, **members}
     made = of_user(block, {"type": "text", "text": "Go on."})
+    failed = {"status": "incomplete"} if members.get("is_error") else {}
     assert made == [
-        {"type": "function_call_output", "call_id": "toolu_1", "output": output},
+        {"type": "function_call_output", "call_id": "toolu_1", "output": output, **failed},
         message("user", said("Go on.")),
     ]
 

@@ -70,6 +70,43 @@ def test_anything_else_is_text_unchanged(name: str) -> None:
         assert merge(read(ConstrainedCall(NAMES), pieces)) == ([("text", text)] if text else [])
 
 
+# ---- several calls in a list -----------------------------------------------------------------------------------------
+
+TWO: Merged = [("call", 0, "exec", '{"cmd": "ls"}'), ("call", 1, "get_weather", '{"city": "Rome"}')]
+LISTS: dict[str, tuple[str, Merged]] = {
+    "two": ('[{"name": "exec", "arguments": {"cmd": "ls"}}, {"name": "get_weather", "arguments": {"city": "Rome"}}]', TWO),
+    "white space everywhere": (
+        '\n[\n { "name": "exec", "arguments": {"cmd": "ls"} }\n ,{"name":"get_weather","arguments":{"city": "Rome"}} ]\n',
+        TWO,
+    ),
+    "one": ('[{"name": "exec", "arguments": {"cmd": "ls"}}]', TWO[:1]),
+    "no list": ('{"name": "exec", "arguments": {"cmd": "ls"}}', TWO[:1]),
+    "cut off after the first": ('[{"name": "exec", "arguments": {"cmd": "ls"}},', TWO[:1]),
+    "cut off within the second": (
+        '[{"name": "exec", "arguments": {"cmd": "ls"}}, {"name": "exec", "arguments": {"cmd',
+        [TWO[0], ("call", 1, "exec", '{"cmd')],
+    ),
+    "a text": ('[{"name": "say", "arguments": {"text": "[It] rains."}}]', [("text", "[It] rains.")]),
+    "text after it": ('[{"name": "exec", "arguments": {"cmd": "ls"}}] Done.', [TWO[0], ("text", "Done.")]),
+    "something else in it": ('[{"name": "exec", "arguments": {"cmd": "ls"}} 1]', [TWO[0], ("text", "1]")]),
+    "a list of something else": ('["a"]', [("text", '["a"]')]),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_of_calls_is_read_the_same_at_every_split(name: str) -> None:
+    text, expected = LISTS[name]
+    for pieces in splits(text):
+        assert merge(read(ConstrainedCall(NAMES, say="say", listed=True), pieces)) == expected
+
+
+def test_a_list_breaks_the_form_unless_it_may_be_one() -> None:
+    for written, breaks in (('[{"name": "rm", "arguments": {}}]', True), ("Rome.", True), ('[{"arguments": {}}]', False)):
+        finder = ConstrainedCall(NAMES, say="say", otherwise=TextCalls(NAMES), listed=True)
+        read(finder, [written])
+        assert finder.breaks_form is breaks, written
+
+
 # ---- an answer that may be in words ----------------------------------------------------------------------------------
 
 HEAD = '{"name": "say", "arguments": {"text": "'

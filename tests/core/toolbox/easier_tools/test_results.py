@@ -5,7 +5,7 @@ from support.codex_tools import APPLY_PATCH, EXEC_COMMAND
 from support.easy_tools import HELP, OTHER, USER, Tool, convert, offered, patched
 
 from antiphon.core.knowledge.help import NO_HELP
-from antiphon.core.toolbox.easier_tools.commands import ADVISED, READ_FIRST, READ_OR_REPLACE, WHAT_NEXT
+from antiphon.core.toolbox.easier_tools.commands import ADVISED, READ_FIRST, READ_OR_REPLACE
 
 # What Codex reports, and what a small model sees of it.
 RESULTS = [
@@ -30,7 +30,6 @@ UNCHANGED = [
 def test_the_results_of_easy_functions_are_plain(reported: str, shown: str) -> None:
     item = {"type": "function_call", "call_id": "c1", "name": "exec_command", "arguments": '{"cmd": "ls"}'}
     result = {"type": "function_call_output", "call_id": "c1", "output": reported}
-    shown = f"{shown}\n{WHAT_NEXT}" if shown.startswith("Done.") else shown
     assert convert([USER, item, result], [EXEC_COMMAND]).chat.messages[-1].content == shown
     for tools, help in (([EXEC_COMMAND], NO_HELP), ([OTHER], HELP)):
         assert convert([USER, item, result], tools, help).chat.messages[-1].content == reported

@@ -1,6 +1,6 @@
 """Chunks are written, found by their words and their meaning, and removed: with every kind of database."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from support.postgres import PostgresServer
 from support.stores import Clock, interposed
 
 from antiphon.files.vector_stores.search.chunk_index import EMBED_AGAIN, ChunkIndex
-from antiphon.files.vector_stores.search.found import Found, Wanted
+from antiphon.files.vector_stores.search.found import Found, Piece, Wanted
 from antiphon.store import Store, open_store
 from antiphon.store.files import chunks
 from antiphon.store.operations import Operation, Statement
@@ -54,7 +54,15 @@ def rows_of(table: str) -> Operation[int]:
 
 
 async def everything_left(store: Store) -> dict[str, int]:
-    tables = ("chunks", "chunk_texts", "chunk_vectors", "chunks_without_vector", "chunk_stores", "chunk_models")
+    tables = (
+        "chunks",
+        "chunk_texts",
+        "chunk_vectors",
+        "chunk_windows",
+        "chunks_without_vector",
+        "chunk_stores",
+        "chunk_models",
+    )
     return {table: await store.files.database.read(rows_of(table)) for table in tables}
 
 
@@ -370,3 +378,76 @@ async def test_a_chunk_of_another_store_is_not_shown_even_if_its_id_is_known(ind
     await index.add("vs_2", "file-2", ["a secret"])
     shown = await store.files.database.read(chunks.found(["vs_1"], [1, 2]))
     assert [row.file for row in shown.values()] == ["file-1"]
+
+
+# ---- passages --------------------------------------------------------------------------------------------------------
+
+
+async def test_chunks_that_overlap_are_found_as_one_passage(index: ChunkIndex) -> None:
+    await index.add("vs_1", "file-1", [Piece("a cat and a dog"), Piece("a dog and a puppy", shared=5), "a cat"])
+    found = await index.search(["vs_1"], ["cat dog puppy"], Wanted())
+    assert [(each.number, each.text) for each in found] == [(0, "a cat and a dog and a puppy"), (2, "a cat")]
+
+
+async def test_one_file_does_not_take_all_places_if_others_match(index: ChunkIndex) -> None:
+    await index.add("vs_1", "file-1", [f"a cat, number {number}" for number in range(10)])
+    await index.add("vs_1", "file-2", ["a long text about something else that also has a cat"])
+    files = [each.file for each in await index.search(["vs_1"], ["cat"], Wanted(most=5, embedding_weight=0))]
+    assert sorted(files) == ["file-1"] * 4 + ["file-2"]
+
+
+async def test_a_chunk_is_found_by_the_headings_above_it_and_removed_completely(index: ChunkIndex, store: Store) -> None:
+    pieces = [Piece("It is cleaned once a year.", "Filter > Cleaning"), Piece("It is filled once a year.", "Tank")]
+    await index.add("vs_1", "file-1", pieces)
+    found = await index.search(["vs_1"], ["filter"], WORDS)
+    assert [(each.number, each.text) for each in found] == [(0, "It is cleaned once a year.")]
+    await index.remove("vs_1", "file-1")
+    await index.remove_store("vs_1")
+    assert set((await everything_left(store)).values()) == {0}
+    await index.add("vs_1", "file-2", ["Nothing of this kind."])
+    assert await index.search(["vs_1"], ["filter"], WORDS) == []
+
+
+class InWords(SubjectEmbedder):
+    """Reads three words at once."""
+
+    async def windows(self, pieces: Sequence[Piece]) -> list[list[str]]:
+        parted = [piece.text.split() for piece in pieces]
+        return [[" ".join(words[at : at + 3]) for at in range(0, len(words), 3)] for words in parted]
+
+
+async def test_a_chunk_is_as_near_as_the_nearest_of_its_windows(store: Store) -> None:
+    index = ChunkIndex(store.files.database, InWords())
+    await index.add(
+        "vs_1", "file-1", ["rain and storm then bread and soup then money in the bank", "cat and money", "soup of cat"]
+    )
+    found = await index.search(["vs_1"], ["dinner"], MEANING)
+    assert places(found)[0] == ("file-1", 0)
+    assert found[0].score > 0.99
+    await index.close()
+
+
+async def test_windows_that_are_made_later_are_found_like_others(store: Store) -> None:
+    embedder = InWords()
+    index = ChunkIndex(store.files.database, embedder)
+    embedder.is_away = True
+    await index.add("vs_1", "file-1", ["rain and storm then bread and soup"])
+    embedder.is_away = False
+    assert await index.embed_later() == 1
+    assert [round(each.score, 2) for each in await index.search(["vs_1"], ["dinner"], MEANING)] == [1.0]
+    await index.close()
+
+
+async def test_vectors_of_earlier_versions_are_still_found(index: ChunkIndex, store: Store) -> None:
+    await index.add("vs_1", "file-1", ["a cat", "a bank"])
+    await store.files.database.write(moved_to_the_old_table())
+    assert places(await index.search(["vs_1"], ["kitten"], Wanted(most=1, text_weight=0))) == [("file-1", 0)]
+    await index.remove("vs_1", "file-1")
+    assert (await everything_left(store))["chunk_vectors"] == 0
+
+
+def moved_to_the_old_table() -> Operation[None]:
+    yield Statement(
+        "INSERT INTO chunk_vectors (store, model, id, file, vector) SELECT store, model, id, file, vector FROM chunk_windows"
+    )
+    yield Statement("DELETE FROM chunk_windows")

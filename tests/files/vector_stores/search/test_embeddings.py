@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import aiohttp
 import numpy
@@ -10,7 +11,9 @@ import pytest
 import pytest_asyncio
 from support.embedding_server import EmbeddingEngine, running_embeddings
 
-from antiphon.app.retrieval import EmbeddingModels, check_embeddings
+from antiphon.app.retrieval import EmbeddingModels, SentenceModel, check_embeddings
+from antiphon.engines.embedded import CannotEmbed
+from antiphon.engines.embedded.named_models import ModelFile
 from antiphon.engines.pool import Pool
 from antiphon.engines.upstream import Engine
 from antiphon.files.vector_stores.search.embeddings import (
@@ -42,7 +45,7 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
 
 def embedder_of(server: EmbeddingEngine, session: aiohttp.ClientSession, **settings: object) -> Embedder:
     chosen = VectorStoreSettings(embedding_model="embedder", embedding_url=server.url, **settings)  # type: ignore[arg-type]
-    made = EmbeddingModels(chosen, Pool([]), session).current
+    made = EmbeddingModels(chosen, Pool([]), session).of_model("embedder")
     assert made is not None
     return made
 
@@ -122,7 +125,7 @@ async def test_a_server_that_fails_gives_no_vectors_and_is_logged_once(
 
 async def test_a_server_that_is_gone_gives_no_vectors(server: EmbeddingEngine, session: aiohttp.ClientSession) -> None:
     chosen = VectorStoreSettings(embedding_model="embedder", embedding_url="http://127.0.0.1:9")
-    made = EmbeddingModels(chosen, Pool([]), session).current
+    made = await EmbeddingModels(chosen, Pool([]), session).current()
     assert made is not None
     assert await made.embed(["cat"], query=True) is None
 
@@ -143,11 +146,11 @@ async def test_a_server_gets_few_requests_at_once(server: EmbeddingEngine, sessi
 
 async def test_an_engine_is_asked_for_its_own_model(server: EmbeddingEngine, session: aiohttp.ClientSession) -> None:
     pool = Pool([Engine(server.url, session)])
-    made = EmbeddingModels(VectorStoreSettings(embedding_model="embedder"), pool, session).current
+    made = await EmbeddingModels(VectorStoreSettings(embedding_model="embedder"), pool, session).current()
     assert made is not None
     assert made.model == "embedder"
     assert await made.embed(["cat"], query=False) is not None
-    missing = EmbeddingModels(VectorStoreSettings(embedding_model="another"), pool, session).current
+    missing = await EmbeddingModels(VectorStoreSettings(embedding_model="another"), pool, session).current()
     assert missing is not None
     assert await missing.embed(["cat"], query=False) is None
     assert len(server.requests) == 1
@@ -209,7 +212,7 @@ async def test_the_settings_choose_the_model(
     model: str | None,
     session: aiohttp.ClientSession,
 ) -> None:
-    current = EmbeddingModels(settings, Pool([]), session, lambda: installed).current
+    current = await EmbeddingModels(settings, Pool([]), session, lambda: installed).current()
     assert (current.model if current is not None else None) == model
 
 
@@ -253,3 +256,57 @@ def test_a_stored_vector_is_nearly_the_same() -> None:
     stored = numpy.array([bytes_to_vector(vector_to_bytes(vector)) for vector in vectors])
     assert abs(vectors @ vectors.T - stored @ vectors.T).max() < 0.01
     assert not bytes_to_vector(vector_to_bytes(numpy.zeros(8, numpy.float32))).any()
+
+
+# ---- the model of sentences, which is downloaded ---------------------------------------------------------------------
+
+
+class Downloads:
+    def __init__(self, *, works: bool = True) -> None:
+        self.asked: list[str] = []
+        self._works = works
+
+    async def fetch(self, model: ModelFile, folder: Path) -> Path:
+        self.asked.append(model.name)
+        if not self._works:
+            raise CannotEmbed("no network")
+        return await asyncio.to_thread(_make, model, folder)
+
+
+def _make(model: ModelFile, folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = model.path_in(folder)
+    with path.open("wb") as file:
+        file.truncate(model.size)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("named", "allowed", "works", "expected", "asked"),
+    [
+        (None, True, True, "all-minilm-l6-v2", 1),
+        (None, False, True, "wordllama-256", 0),
+        (None, True, False, "wordllama-256", 1),
+        ("all-minilm-l6-v2", False, True, "all-minilm-l6-v2", 1),
+        ("all-minilm-l6-v2", False, False, None, 1),
+        ("wordllama", True, True, "wordllama-256", 0),
+        ("off", True, True, None, 0),
+    ],
+)
+async def test_the_model_of_sentences_is_downloaded_once_where_it_is_wanted(
+    named: str | None,
+    allowed: bool,
+    works: bool,
+    expected: str | None,
+    asked: int,
+    session: aiohttp.ClientSession,
+    tmp_path: Path,
+) -> None:
+    downloads = Downloads(works=works)
+    sentences = SentenceModel(tmp_path / "models", downloads=allowed, fetch=downloads.fetch)
+    models = EmbeddingModels(VectorStoreSettings(embedding_model=named), Pool([]), session, lambda: True, sentences)
+    for chosen in [await models.current() for _ in range(2)]:
+        assert (chosen.model if chosen is not None else None) == expected
+    assert len(downloads.asked) == asked
+    there = models.of_model("all-minilm-l6-v2")
+    assert (there is not None) == (expected == "all-minilm-l6-v2")

@@ -15,7 +15,7 @@ from antiphon.files.vector_stores.search.vector_cache import ROW_BYTES, Cached, 
 from antiphon.files.vector_stores.search.vectors import ApproximateIndex, Floats, VectorTable, vector_to_bytes
 from antiphon.store import open_store
 from antiphon.store.files import chunks
-from antiphon.store.files.chunks import NewChunk, StoreState, VectorRow
+from antiphon.store.files.chunks import MOST_WINDOWS, NewChunk, StoreState, VectorRow
 from antiphon.store.operations import Database, Operation
 
 WIDTH = 32
@@ -53,7 +53,7 @@ async def database(tmp_path: Path) -> AsyncIterator[Reads]:
 
 
 async def put(database: Reads, vectors: Floats, store: str = "vs_1", file: str = "file-1", first: int = 0) -> StoreState:
-    new = [NewChunk(first + at, "", [], "", vector_to_bytes(vector)) for at, vector in enumerate(vectors)]
+    new = [NewChunk(first + at, "", [], "", [vector_to_bytes(vector)]) for at, vector in enumerate(vectors)]
     for at in range(0, len(new), 100):
         await database.write(chunks.add(store, file, new[at : at + 100], "m"))
     states = await database._database.read(chunks.states([store]))
@@ -62,7 +62,7 @@ async def put(database: Reads, vectors: Floats, store: str = "vs_1", file: str =
 
 async def ids(cache: VectorCache, state: StoreState, query: Floats, most: int = 5, store: str = "vs_1") -> list[int]:
     found = await cache.nearest(store, "m", state, query[numpy.newaxis], most, None)
-    return [near.id for near in found[0]]
+    return [near.id // MOST_WINDOWS for near in found[0]]
 
 
 async def no_more_indexing(cached: Cached) -> None:

@@ -1,4 +1,4 @@
-"""A response → a chat completion: its message, why it ended, and what it used. And an error → what its client gets."""
+"""A response → a chat completion: its message, why it ended, and what it used. And a failure → what its client gets."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from antiphon.core.protocols.chat.places import Places
 from antiphon.core.protocols.client_protocol import EVENT_TYPES, thought_of
-from antiphon.errors import ApiError
 from antiphon.wire.chat_completions import (
     Annotation,
     AnswerChoice,
@@ -53,6 +53,7 @@ def response_to_completion(response: Response, request: CreateResponse) -> ChatC
         choices=[choice],
         usage=completion_usage(response),
         service_tier=UNSET if request.service_tier is None else response.service_tier,
+        metadata=request.metadata or UNSET,
     )
 
 
@@ -132,32 +133,8 @@ def completion_usage(response: Response) -> CompletionUsage:
 
 # ---- errors ----------------------------------------------------------------------------------------------------------
 
-# How the hub format calls a field → how it is called here. The first that fits counts.
-FIELDS: Mapping[str, str] = {
-    "text.format.schema": "response_format.json_schema.schema",
-    "text.format": "response_format",
-    "max_output_tokens": "max_completion_tokens",
-    "reasoning.effort": "reasoning_effort",
-}
 
-Envelope = dict[str, dict[str, str | None]]
-
-
-def error_to_envelope(error: ApiError) -> Envelope:
-    inner = error.envelope()["error"]
-    return {"error": {name: _renamed(value) if name in ("message", "param") else value for name, value in inner.items()}}
-
-
-def _renamed(text: str | None) -> str | None:
-    if text is None:
-        return None
-    for known, here in FIELDS.items():
-        if text.startswith(known) or f"`{known}" in text:
-            return here + text[len(known) :] if text.startswith(known) else text.replace(f"`{known}", f"`{here}")
-    return text
-
-
-def failed_to_envelope(error: ResponseError) -> Envelope:
+def failed_to_envelope(error: ResponseError, places: Places) -> dict[str, dict[str, str | None]]:
     """Of a response that fails after its stream has begun."""
     kind = EVENT_TYPES.get(error.code, "server_error")
-    return {"error": {"message": _renamed(error.message), "type": kind, "param": None, "code": error.code}}
+    return {"error": {"message": places.in_own_words(error.message), "type": kind, "param": None, "code": error.code}}

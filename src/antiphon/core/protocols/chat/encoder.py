@@ -14,6 +14,7 @@ from antiphon.core.protocols.chat.answer import (
     item_to_call,
     to_annotation,
 )
+from antiphon.core.protocols.chat.places import Places
 from antiphon.wire import events
 from antiphon.wire.chat_completions import ChatLogprobs, ChatStreamOptions, ToolCall
 from antiphon.wire.events import DeltaEvent, Event
@@ -46,12 +47,26 @@ def _more(members: Mapping[str, Any]) -> bytes:
 
 
 class ChatEncoder:
-    __slots__ = ("_before", "_calls", "_end", "_extras", "_has_begun", "_head", "_tail", "_template", "_usage")
+    __slots__ = (
+        "_before",
+        "_calls",
+        "_end",
+        "_extras",
+        "_has_begun",
+        "_head",
+        "_names_tier",
+        "_places",
+        "_tail",
+        "_template",
+        "_usage",
+    )
 
     end: ClassVar[tuple[bytes, ...]] = (DONE,)
 
-    def __init__(self, request: CreateResponse) -> None:
+    def __init__(self, request: CreateResponse, places: Places) -> None:
         options = request.stream_options
+        self._places = places
+        self._names_tier = request.service_tier is not None
         self._usage = isinstance(options, ChatStreamOptions) and bool(options.include_usage)
         # What every chunk begins and ends with.
         self._before = b""
@@ -114,7 +129,8 @@ class ChatEncoder:
     def _created(self, event: events.ResponseCreated) -> bytes:
         response = event.response
         named = {"id": completion_id(response), "object": "chat.completion.chunk", "created": response.created_at}
-        self._before = FRAME_HEAD + to_json({**named, "model": response.model})[:-1] + CHOICES
+        tier = {"service_tier": response.service_tier} if self._names_tier else {}
+        self._before = FRAME_HEAD + to_json({**named, "model": response.model, **tier})[:-1] + CHOICES
         return b""
 
     def _item_added(self, event: events.OutputItemAdded) -> bytes:
@@ -154,7 +170,7 @@ class ChatEncoder:
 
     def _failed(self, event: events.ResponseFailed) -> bytes:
         error = event.response.error or ResponseError("server_error", "The response failed.")
-        return FRAME_HEAD + to_json(failed_to_envelope(error)) + FRAME_TAIL
+        return FRAME_HEAD + to_json(failed_to_envelope(error, self._places)) + FRAME_TAIL
 
 
 # What is written for each event. What is not listed has no form in this protocol: a chunk says it all.

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from antiphon.core.protocols.chat.messages import ItemReader
-from antiphon.core.protocols.chat.ways import NO_RULES, PASSED, Rules, choose_way
+from antiphon.core.protocols.chat.places import Places
+from antiphon.core.protocols.chat.ways import NO_RULES, PASSED, WEB_SEARCH, Rules, choose_way
 from antiphon.core.protocols.client_protocol import ReadRequest
-from antiphon.core.protocols.responses.fields import LOGPROBS, RequestLimits, check_nesting, check_request
+from antiphon.core.protocols.responses.fields import LOGPROBS, RequestLimits, check_nesting, check_request, refuse_unsupported
 from antiphon.core.protocols.responses.read import convert, decode_json
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat_completions import (
@@ -23,15 +24,16 @@ from antiphon.wire.responses import Beyond, CreateResponse, ReasoningOptions, Te
 
 # The fields that are read, and those that are read only to choose the way. All others are for the engine.
 READ = frozenset({*CreateChat.__struct_fields__, *PASSED})
-# The type of the tool that searches the web.
-WEB_SEARCH = "web_search"
 # The name of a schema that has none.
 SCHEMA = "answer"
 # As llama.cpp and others have it: an answer of any length.
 ANY_LENGTH = -1
 
-NOT_STORED = "field store has no effect: chat completions are not stored here"
-NOT_PADDED = "field stream_options.include_obfuscation has no effect here"
+# What a request may have that changes nothing here, and what is said of it.
+NOT_STORED = "field store has no effect: the settings say whether chat completions are stored (store_messages)"
+NO_EFFECT = "field {field} has no effect here"
+WITHOUT_EFFECT = ("prompt_cache_options", "prompt_cache_retention", "safety_identifier")
+PADDING = "stream_options.include_obfuscation"
 
 
 def body_to_request(body: bytes, limits: RequestLimits, rules: Rules = NO_RULES, owner: str = "") -> ReadRequest:
@@ -50,8 +52,14 @@ def body_to_request(body: bytes, limits: RequestLimits, rules: Rules = NO_RULES,
         raise InvalidRequest("`messages` must have a message.", param="messages", code="empty_array")
     request = _to_request(given, reader)
     request.beyond = Beyond(engine_fields=_engine_fields(value), passes_extras=True)
-    check_request(request, limits)
-    return ReadRequest(request, (), [*notices, *reader.notices, *_notices(given)])
+    places = Places(reader.places)
+    try:
+        refuse_unsupported(request)
+        check_request(request, limits)
+    except InvalidRequest as wrong:
+        wrong.reword(places.in_own_words)
+        raise
+    return ReadRequest(request, (), [*notices, *reader.notices, *_notices(given)], facts=places)
 
 
 def _to_request(given: CreateChat, reader: ItemReader) -> CreateResponse:
@@ -77,6 +85,8 @@ def _to_request(given: CreateChat, reader: ItemReader) -> CreateResponse:
         safety_identifier=given.safety_identifier,
         prompt_cache_key=given.prompt_cache_key,
         prompt_cache_retention=given.prompt_cache_retention,
+        metadata=given.metadata,
+        moderation=given.moderation,
         store=False,
         stream=given.stream,
         # Without the padding of deltas, which has no place in the chunks that are written.
@@ -100,8 +110,10 @@ def _most_tokens(given: CreateChat) -> int | None:
 
 
 def _notices(given: CreateChat) -> list[str]:
-    padded = given.stream_options is not None and given.stream_options.include_obfuscation
-    return [*([NOT_STORED] if given.store else []), *([NOT_PADDED] if padded else [])]
+    idle = [name for name in WITHOUT_EFFECT if getattr(given, name)]
+    if given.stream_options is not None and given.stream_options.include_obfuscation:
+        idle.append(PADDING)
+    return [*([NOT_STORED] if given.store else []), *(NO_EFFECT.format(field=field) for field in idle)]
 
 
 # ---- tools -----------------------------------------------------------------------------------------------------------

@@ -91,8 +91,11 @@ def _has_calls(messages: Any) -> bool:
 
 
 HISTORY = "calls in its messages"
+ATTACHED = "tools that the operator adds"
 # It is read where the gateway can search the web, and passed on where it cannot.
 SEARCH = "web_search_options"
+# The type of the tool that it stands for.
+WEB_SEARCH = "web_search"
 # By the field: whether its value is one that engines do badly; and how the field is called in a notice.
 HELPED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "tools": (bool, "tools"),
@@ -124,13 +127,17 @@ AS_IT_CAME = Way(passes=True)
 
 
 class Rules(NamedTuple):
-    """What the settings say about the ways."""
+    """What the settings say about the ways, and about what is answered here."""
 
     # The models, and the names of keys, whose requests are all passed on.
     passed_models: Collection[str] = ()
     passed_keys: Collection[str] = ()
-    # The gateway can search the web. Otherwise that is the engine's to do.
-    searches: bool = False
+    # The types of the tools that the gateway runs.
+    tools: Collection[str] = ()
+    # Whether the operator adds tools to the requests of an owner for a model.
+    attaches: Callable[[str, str | None], bool] = lambda owner, model: False
+    # A small model gets help.
+    helps: bool = False
 
 
 NO_RULES = Rules()
@@ -140,16 +147,20 @@ def choose_way(body: Any, rules: Rules = NO_RULES, owner: str = "") -> Way:
     """`body`: as JSON has it, whatever it is. `owner`: the name of the client's key."""
     if not isinstance(body, dict) or owner in rules.passed_keys:
         return AS_IT_CAME
-    if isinstance(model := body.get("model"), str) and model in rules.passed_models:
+    model = body.get("model")
+    if isinstance(model, str) and model in rules.passed_models:
         return AS_IT_CAME
-    helped = tuple(name for field, (needs, name) in HELPED.items() if _holds(needs, body.get(field)))
+    helped = tuple(name for field, (needs, name) in HELPED.items() if field in body and _holds(needs, body[field]))
     asks_to_search = body.get(SEARCH) is not None
-    if asks_to_search and rules.searches:
+    searches = WEB_SEARCH in rules.tools
+    if asks_to_search and searches:
         helped += (SEARCH,)
+    if rules.attaches(owner, model if isinstance(model, str) else None):
+        helped += (ATTACHED,)
     if not helped:
         return AS_IT_CAME
-    passed = tuple(field for field, is_foreign in PASSED.items() if _holds(is_foreign, body.get(field)))
-    if asks_to_search and not rules.searches:
+    passed = tuple(field for field, value in body.items() if field in PASSED and _holds(PASSED[field], value))
+    if asks_to_search and not searches:
         passed += (SEARCH,)
     return Way(bool(passed), helped, passed)
 

@@ -170,7 +170,9 @@ class ItemReader:
     def tool_result(self, block: Block, where: str) -> None:
         result = self._given(block, ToolResultInput, where)
         output, paths = self._output(result, where)
-        self._add({"type": "function_call_output", "call_id": result.tool_use_id, "output": output}, where, paths)
+        failed = {"status": "incomplete"} if result.is_error else {}
+        item = {"type": "function_call_output", "call_id": result.tool_use_id, "output": output, **failed}
+        self._add(item, where, paths)
 
     def server_use(self, block: Block, where: str) -> None:
         self._uses[str(block.get("id"))] = block

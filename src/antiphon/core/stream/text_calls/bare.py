@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 from antiphon.core.stream.text_calls.blocks import Candidate, CandidateFactory, Match, marked_block
 from antiphon.core.stream.text_calls.bodies import NAME, SPACE, PythonCalls, python_call, reject_other_word
+from antiphon.core.stream.text_calls.forms import TAG_ENDS
 from antiphon.core.stream.text_calls.shapes import Call, ToolNames, json_to_calls, marked_arguments, marked_calls
 from antiphon.core.stream.text_calls.source import NotACall, Reading, Source, required, skip_whitespace
-from antiphon.patterns import Pattern
+from antiphon.patterns import Pattern, any_of
 
 # What an action begins with.
 ACTION = "Action:"
@@ -26,6 +27,7 @@ _ACTION = Pattern(rf"{ACTION}[ \t]{{0,9}}(?:{NAME}[ \t]{{0,9}}\r?\n{SPACE}Action
 _OBSERVATION = Pattern(r"Observation:")
 _NAME_LINE = Pattern(rf"{NAME}\r?\n[ \t]{{0,9}}(?=\{{)")
 _NEXT_NAME = Pattern(r">>>")
+_TAG_END = required(any_of(TAG_ENDS))
 _PYTHON = PythonCalls()
 
 
@@ -47,12 +49,21 @@ def _read(at_beginning: bool, source: Source, tools: ToolNames) -> Reading[Match
         yield from source.white_space()
         if source.at == len(source.text):
             return Match(calls, source.at)
+        if calls and source.text[source.at] == "<":
+            yield from source.token(_TAG_END)
+            continue
         if calls and "\n" not in source.text[before : source.at]:
             raise NotACall
         item = yield from _item(source, tools, at_beginning=at_beginning and not calls)
         calls += item.calls
         if at_beginning and item.certain:
-            return Match(calls, source.at)
+            return Match(calls, source.at, Candidate(_tag_end, tools, 0, plain_prefix=0))
+
+
+def _tag_end(source: Source, tools: ToolNames) -> Reading[Match]:
+    """The end of a tag whose beginning the engine has taken out of the text, as a special token. It is dropped."""
+    yield from source.token(_TAG_END)
+    return Match([], source.at)
 
 
 def _item(source: Source, tools: ToolNames, *, at_beginning: bool) -> Reading[Item]:

@@ -1,5 +1,5 @@
-"""The call in an answer that was constrained to be one: `{"name": …, "arguments": {…}}`, read while it arrives. Where the
-answer may be in words as well, these are the text of a call of our own function."""
+"""The call in an answer that was constrained to be one: `{"name": …, "arguments": {…}}`, or several in a list, read while they
+arrive. Where the answer may be in words as well, these are the text of a call of our own function."""
 
 import re
 from collections.abc import Callable, Collection
@@ -16,12 +16,15 @@ from antiphon.partial_json import Brackets, JsonString
 from antiphon.patterns import Pattern
 
 # Up to the first bracket of the arguments. No tool has a longer name.
-_NAME = r'("(?:[^"\\]|\\.){0,512}")'
+_NAME = r'(?P<name>"(?:[^"\\]|\\.){0,512}")'
 _SPACE = r"[ \t\r\n]{0,99}"
 _HEAD = Pattern(_SPACE.join(["", r"\{", '"name"', ":", _NAME, ",", '"arguments"', ":", r"\{"]))
+# Of the first one in a list.
+_FIRST = Pattern(_SPACE.join(["", r"\[?", r"\{", '"name"', ":", _NAME, ",", '"arguments"', ":", r"\{"]))
 _WHITESPACE = " \t\r\n"
 # How an answer begins that follows the schema of a call: with any white space, and its members in any order.
-_FORM = Pattern(rf'\s*\{{\s*(?:"arguments"\s*:|"name"\s*:\s*{_NAME}\s*,\s*"arguments"\s*:\s*\{{)')
+_MEMBERS = rf'\{{\s*(?:"arguments"\s*:|"name"\s*:\s*{_NAME}\s*,\s*"arguments"\s*:\s*\{{)'
+_FORM, _LIST_FORM = Pattern(rf"\s*{_MEMBERS}"), Pattern(rf"\s*(?:\[\s*)?{_MEMBERS}")
 # So much of an answer is looked at for that.
 LONGEST_BEGINNING = 2048
 
@@ -31,7 +34,8 @@ class State(Enum):
     ARGUMENTS = "inside the arguments, which are emitted as they arrive"
     SAY = "inside the text, which is emitted as it arrives"
     TAIL = "the arguments, or the text, are complete; the bracket of the object must close"
-    AFTER = "the object has ended"
+    NEXT = "the object has ended, in a list"
+    AFTER = "the object has ended, or the list"
     TEXT = "it is not such a call, or text follows it"
     OTHER = "it is not such a call, but another may be in it"
 
@@ -39,13 +43,15 @@ class State(Enum):
 class ConstrainedCall:
     """A CallFinder. What is not such an object, or names an unknown tool, is text. `say`: a function whose text is the answer.
     `otherwise`: finds the calls in an answer that is no such object, because its engine does not constrain it after all.
-    `breaks_form` says so where it is certain."""
+    `breaks_form` says so where it is certain. `listed`: the answer is a list of such objects."""
 
     __slots__ = (
         "_beginning",
         "_brackets",
         "_form_names",
+        "_in_list",
         "_index",
+        "_listed",
         "_open",
         "_otherwise",
         "_rest",
@@ -56,9 +62,14 @@ class ConstrainedCall:
         "names",
     )
 
-    def __init__(self, names: Collection[str], *, say: str | None = None, otherwise: CallFinder | None = None) -> None:
+    def __init__(
+        self, names: Collection[str], *, say: str | None = None, otherwise: CallFinder | None = None, listed: bool = False
+    ) -> None:
         self.names: Collection[str] = frozenset(names)
-        self._say_head = say_head(say) if say is not None else None
+        # The answer may be a list; and it is one, which has not ended.
+        self._listed = listed
+        self._in_list = False
+        self._say_head = say_head(say, listed=listed) if say is not None else None
         self._form_names = self.names if say is None else {*self.names, say}
         self._otherwise = otherwise
         self._state = State.HEAD
@@ -94,7 +105,7 @@ class ConstrainedCall:
         """The call may come next: what was read so far was a thought."""
         # After the arguments only the closing bracket is buffered.
         buffered = self._rest if self._state is State.HEAD else self._said.close_decoded()
-        self._state = State.HEAD
+        self._state, self._in_list = State.HEAD, False
         self._rest = ""
         self._brackets = Brackets()
         self._said = JsonString()
@@ -112,24 +123,30 @@ class ConstrainedCall:
     def _head(self, deltas: list[Delta]) -> bool:
         says = self._say_head.match(self._rest, partial=True) if self._say_head is not None else None
         if says is not None and not says.partial:
+            self._begin(says.group(0))
             self._rest = self._rest[says.end() :]
             self._state, self._open = State.SAY, 2
             return True
         return self._call_head(deltas) if says is None else False
 
     def _call_head(self, deltas: list[Delta]) -> bool:
-        head = _HEAD.match(self._rest, partial=True)
-        names = head.captures(1) if head is not None else []
+        head = (_FIRST if self._listed else _HEAD).match(self._rest, partial=True)
+        names = head.captures("name") if head is not None else []
         if head is None or (names and _string(names[0]) not in self.names):
             self._state = State.TEXT if self._otherwise is None else State.OTHER
             return True
         if head.partial:
             return False
+        self._begin(head.group(0))
         self._index += 1
         deltas.append(CallDelta(self._index, name=_string(names[0])))
         self._rest = self._rest[head.end() - 1 :]
         self._state, self._open = State.ARGUMENTS, 1
         return True
+
+    def _begin(self, head: str) -> None:
+        self._in_list |= head.lstrip(_WHITESPACE).startswith("[")
+        self._brackets, self._said = Brackets(), JsonString()
 
     def _arguments(self, deltas: list[Delta]) -> bool:
         end = self._brackets.receive(self._rest)
@@ -155,7 +172,17 @@ class ConstrainedCall:
         self._rest = visible[1:] if closed else self._rest
         self._open -= closed
         if not closed or not self._open:
-            self._state = State.AFTER if closed else State.TEXT
+            self._state = (State.NEXT if self._in_list else State.AFTER) if closed else State.TEXT
+        return True
+
+    def _next(self, deltas: list[Delta]) -> bool:
+        """Another object, or the end of the list."""
+        rest = self._rest.lstrip(_WHITESPACE)
+        if not rest:
+            return False
+        self._rest = rest[1:] if rest[0] in ",]" else rest
+        self._in_list = rest[0] == ","
+        self._state = {",": State.HEAD, "]": State.AFTER}.get(rest[0], State.TEXT)
         return True
 
     def _after(self, deltas: list[Delta]) -> bool:
@@ -176,11 +203,11 @@ class ConstrainedCall:
         if self._beginning is None:
             return
         self._beginning += piece
-        form = _FORM.match(self._beginning, partial=True)
+        form = (_LIST_FORM if self._listed else _FORM).match(self._beginning, partial=True)
         if form is not None and form.partial and len(self._beginning) <= LONGEST_BEGINNING:
             return
         self._beginning = None
-        named = form.captures(1) if form is not None and not form.partial else []
+        named = form.captures("name") if form is not None and not form.partial else []
         self.breaks_form = form is None or any(_string(name) not in self._form_names for name in named)
 
     def _text(self, deltas: list[Delta]) -> bool:
@@ -190,10 +217,12 @@ class ConstrainedCall:
 
 
 @lru_cache(maxsize=16)
-def say_head(name: str) -> Pattern:
+def say_head(name: str, *, listed: bool = False) -> Pattern:
     """Up to the first character of the text of our own function."""
-    named = re.escape(msgspec.json.encode(name).decode())
-    return Pattern(_SPACE.join(["", r"\{", '"name"', ":", named, ",", '"arguments"', ":", r"\{", f'"{TEXT}"', ":", '"']))
+    named, first = re.escape(msgspec.json.encode(name).decode()), [r"\[?"] if listed else []
+    return Pattern(
+        _SPACE.join(["", *first, r"\{", '"name"', ":", named, ",", '"arguments"', ":", r"\{", f'"{TEXT}"', ":", '"'])
+    )
 
 
 def _string(literal: str) -> str:
@@ -208,6 +237,7 @@ _STEPS: dict[State, Callable[[ConstrainedCall, list[Delta]], bool]] = {
     State.ARGUMENTS: ConstrainedCall._arguments,
     State.SAY: ConstrainedCall._say,
     State.TAIL: ConstrainedCall._tail,
+    State.NEXT: ConstrainedCall._next,
     State.AFTER: ConstrainedCall._after,
     State.TEXT: ConstrainedCall._text,
     State.OTHER: ConstrainedCall._other,

@@ -64,7 +64,8 @@ def _deepseek(word: str) -> tuple[str, ...]:
 
 _CALL = '{"name": "get_weather", "arguments": {"city": "Paris"}}'
 _ARGUMENTS = '{"city": "Paris"}'
-_TAG_ENDS = ("</tool_call>", "</tool_calls>", "</function_calls>", "</minimax:tool_call>", "</seed:tool_call>")
+# Ends of tags that models write, and engines leave in the text, although nothing was opened.
+TAG_ENDS = ("</tool_call>", "</tool_calls>", "</function_calls>", "</minimax:tool_call>", "</seed:tool_call>")
 
 
 def _tag(tag: str, written_by: str, example: str | None = None, body: Body = JSON) -> Form:
@@ -98,7 +99,7 @@ FORMS = (
         f"<function=get_weather>{_ARGUMENTS}</function>",
         FUNCTION_TAGS,
         in_head=True,
-        stray=_TAG_ENDS,
+        stray=TAG_ENDS,
     ),
     Form(
         '`<function name="NAME">`',
@@ -108,7 +109,7 @@ FORMS = (
         '<function name="get_weather"><param name="city"><![CDATA[Paris]]></param></function>',
         PARAM_TAGS,
         in_head=True,
-        stray=_TAG_ENDS,
+        stray=TAG_ENDS,
     ),
     _tag("tools", "Qwen2.5-Coder beside many tools"),
     _tag("tool_calls", "Apriel, MiniMax-M1, Hunyuan A13B, Jamba", f"<tool_calls>[{_CALL}]</tool_calls>"),
@@ -167,7 +168,7 @@ FORMS = (
         '<invoke name="get_weather"><parameter name="city">Paris</parameter></invoke>',
         INVOKE_TAGS,
         in_head=True,
-        stray=_TAG_ENDS,
+        stray=TAG_ENDS,
     ),
     Form(
         "DSML",

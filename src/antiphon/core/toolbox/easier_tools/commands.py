@@ -176,8 +176,6 @@ _HEAD = re.compile(
     r"|(?:Exit code: |Process exited with code )(?P<code>-?\d+)\n)+Output:\n?"
 )
 NO_OUTPUT = " There was no output."
-# Without it the small coder went on calling tools after its work was done, in half of the tasks that it was given.
-WHAT_NEXT = "If nothing is left to do, say so to the user."
 
 
 # What Codex says of a patch whose old lines are not in the file. The small coder took a word for a line, and tried it again.
@@ -205,6 +203,5 @@ def plain_result(output: str, offered: Collection[str] = ()) -> str:
         return output
     has_output = bool(rest.strip())
     if code == "0":
-        done = f"Done.\n{rest.rstrip()}" if has_output else f"Done.{NO_OUTPUT}"
-        return f"{done}\n{WHAT_NEXT}"
+        return f"Done.\n{rest.rstrip()}" if has_output else f"Done.{NO_OUTPUT}"
     return f"Failed with exit code {code}." + (f"\n{rest}" if has_output else NO_OUTPUT)

@@ -9,11 +9,12 @@ that of the query. So a threshold means the same in every search.
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from importlib.util import find_spec
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from antiphon.core.toolbox.word_ranking import rarity
-from antiphon.files.vector_stores.search.embeddings import Embedder, EmbedderOf
-from antiphon.files.vector_stores.search.found import Found, Ranking, Wanted, fuse
+from antiphon.files.vector_stores.search.embeddings import CurrentEmbedder, Embedder, EmbedderOf
+from antiphon.files.vector_stores.search.found import Found, Piece, Ranking, Wanted, fuse, merged, of_many_files
 from antiphon.files.vector_stores.search.words import (
     level_of,
     share_of_level,
@@ -32,10 +33,15 @@ if TYPE_CHECKING:
 
 # Chunks that are written in one transaction: others wait for it.
 AT_ONCE = 100
+# Chunks whose missing vectors are made at once.
+EMBEDDED_LATER = 20
+# About how many vectors a chunk has: so many more are looked for than chunks.
+WINDOWS_OF_CHUNK = 4
 # Of each ranking, so many are fused; more, if more are wanted.
 DEPTH = 100
-# So many of the fused ones get a score, or twice as many as are wanted.
-CANDIDATES = 20
+# So many of the fused ones get a score, or so many times as many as are wanted: some of them become one passage.
+CANDIDATES = 30
+MERGED = 3
 # How many places in the index one ranking by words may read: of a store with many chunks, the words that most of them have are
 # then passed over. They say little.
 MOST_PLACES = 200_000
@@ -62,21 +68,24 @@ class Asked(NamedTuple):
     model: str
     stores: list[str]
     vectors: "Vectors"
+    words_weight: float
 
 
 class ChunkIndex:
     def __init__(
         self,
         database: Database,
-        embedder: Embedder | None,
+        embedder: Embedder | None = None,
         *,
+        current: CurrentEmbedder | None = None,
         embedder_of: EmbedderOf = lambda model: None,
         memory: int = MEMORY,
     ) -> None:
-        """`embedder`: for what is added. `embedder_of`: for what others have embedded."""
+        """`embedder`: for what is added; or `current`, where that is known only then. `embedder_of`: for what others have
+        embedded."""
         self._database = database
-        # Without numpy there are only words.
-        self._embedder = embedder if find_spec("numpy") is not None else None
+        self._embedder = embedder
+        self._choose = current
         self._embedder_of = embedder_of
         self._memory = memory
         # By the clock of the database.
@@ -87,41 +96,47 @@ class ChunkIndex:
         if self._cache is not None:
             await self._cache.close()
 
+    async def _current(self) -> Embedder | None:
+        """For what is added now. Without numpy there are only words."""
+        if find_spec("numpy") is None:
+            return None
+        return await self._choose() if self._choose is not None else self._embedder
+
     # ---- writing -----------------------------------------------------------------------------------------------------
 
-    async def add(self, store: str, file: str, texts: Sequence[str], *, first: int = 0) -> None:
-        """In small transactions, so that much is kept if it is killed: see `count`. A chunk whose vector cannot be made now is
-        found by its words, until `embed_later` has made it."""
-        for at in range(0, len(texts), AT_ONCE):
-            some = [_storable(text) for text in texts[at : at + AT_ONCE]]
+    async def add(self, store: str, file: str, texts: Sequence[str | Piece], *, first: int = 0) -> None:
+        """In small transactions, so that much is kept if it is killed: see `count`. A chunk whose vectors cannot be made now is
+        found by its words, until `embed_later` has made them."""
+        pieces = [Piece(each) if isinstance(each, str) else each for each in texts]
+        for at in range(0, len(pieces), AT_ONCE):
+            some = [_storable(piece) for piece in pieces[at : at + AT_ONCE]]
             read = await asyncio.to_thread(_new_chunks, store, some, first + at)
-            vectors = await self._embed(some)
-            new = [chunk._replace(vector=vector) for chunk, vector in zip(read, vectors, strict=True)]
-            model = self._embedder.model if self._embedder is not None else None
-            await self._database.write(chunks.add(store, file, new, model))
-
-    async def _embed(self, texts: Sequence[str]) -> Sequence[bytes | None]:
-        vectors = await self._embedder.embed(texts, query=False) if self._embedder is not None else None
-        return await asyncio.to_thread(_to_bytes, vectors) if vectors is not None else [None] * len(texts)
+            embedder = await self._current()
+            vectors = await _embed(embedder, some) if embedder is not None else [None] * len(some)
+            new = [chunk._replace(vectors=made) for chunk, made in zip(read, vectors, strict=True)]
+            await self._database.write(chunks.add(store, file, new, embedder.model if embedder is not None else None))
 
     async def embed_later(self) -> int:
-        """Make some of the vectors that could not be made before. How many; 0: none is missing, or it still cannot be done, and
-        is not tried again for a while."""
-        if self._embedder is None or self._database.clock() < self._embed_again_at:
+        """Make some of the vectors that could not be made before. How many chunks; 0: none is missing, or it still cannot be
+        done, and is not tried again for a while."""
+        if self._database.clock() < self._embed_again_at:
             return 0
-        waiting = await self._database.read(chunks.without_vector(AT_ONCE))
-        made = await self._embed([chunk.text for chunk in waiting]) if waiting else []
+        waiting = await self._database.read(chunks.without_vector(EMBEDDED_LATER))
+        embedder = await self._current() if waiting else None
+        if embedder is None:
+            return 0
+        made = await _embed(embedder, [Piece(chunk.text, chunk.context, chunk.shared) for chunk in waiting])
         if None in made:
             self._embed_again_at = self._database.clock() + EMBED_AGAIN
         for store in dict.fromkeys(chunk.store for chunk in waiting):
             new = [
-                (chunk.id, chunk.file, vector)
-                for chunk, vector in zip(waiting, made, strict=True)
-                if chunk.store == store and vector is not None
+                (chunk.id, chunk.file, vectors)
+                for chunk, vectors in zip(waiting, made, strict=True)
+                if chunk.store == store and vectors is not None
             ]
             if new:
-                await self._database.write(chunks.put_later(store, self._embedder.model, new))
-        return sum(vector is not None for vector in made)
+                await self._database.write(chunks.put_later(store, embedder.model, new))
+        return sum(vectors is not None for vectors in made)
 
     async def remove(self, store: str, file: str) -> None:
         await self._remove(store, file)
@@ -132,7 +147,7 @@ class ChunkIndex:
 
     async def _remove(self, store: str, file: str | None) -> None:
         while some := await self._database.read(chunks.removable(store, file, AT_ONCE)):
-            terms = await asyncio.to_thread(_terms, store, [each.text or "" for each in some])
+            terms = await asyncio.to_thread(_terms, store, [Piece(each.text or "", each.context) for each in some])
             await self._database.write(chunks.remove(store, dict(zip((each.id for each in some), terms, strict=True))))
         if self._cache is not None:
             self._cache.drop(store)
@@ -157,21 +172,21 @@ class ChunkIndex:
         states = await self._database.read(chunks.states(list(dict.fromkeys(stores))))
         if not states or not queries or wanted.most < 1:
             return []
-        by_words, by_meaning = _weights(wanted)
-        asked = await self._ask(states, queries) if by_meaning else []
+        asked = await self._ask(states, queries) if wanted.embedding_weight is None or wanted.embedding_weight > 0 else []
+        by_words, by_meaning = _weights(wanted, asked)
         most_words = max(FEWEST_WORDS, MOST_LOOKUPS // (len(states) * len(queries)))
         read = [await self._query(states, text, most_words) for text in queries] if by_words or not asked else []
-        depth = max(DEPTH, 2 * wanted.most)
+        depth = max(DEPTH, MERGED * wanted.most)
         rankings = [Ranking(await self._by_words(query, Ranked(depth, wanted.files)), by_words or 1.0) for query in read]
         for each in asked:
             rankings += [Ranking(ids, by_meaning) for ids in await self._by_meaning(each, states, depth, wanted.files)]
-        best = fuse(rankings)[: max(CANDIDATES, 2 * wanted.most)]
+        best = fuse(rankings)[: max(CANDIDATES, MERGED * wanted.most)]
         rows = await self._database.read(chunks.found(list(states), best))
         similarities = [await self._similarities(each, best) for each in asked]
         found = await asyncio.to_thread(
             _scored, [rows[id] for id in best if id in rows], read, similarities, (by_words or 1.0, by_meaning)
         )
-        return [each for each in found if each.score >= wanted.threshold][: wanted.most]
+        return of_many_files(merged([each for each in found if each.score >= wanted.threshold]), wanted.most)
 
     async def _query(self, states: Mapping[str, StoreState], text: str, most_words: int) -> Query:
         """What the words of a query weigh in these stores together."""
@@ -197,8 +212,9 @@ class ChunkIndex:
         for model in sorted({model for state in states.values() for model in state.models}):
             embedder = self._of_model(model)
             vectors = await embedder.embed(queries, query=True) if embedder is not None else None
-            if vectors is not None:
-                asked.append(Asked(model, [store for store, state in states.items() if model in state.models], vectors))
+            if embedder is not None and vectors is not None:
+                having = [store for store, state in states.items() if model in state.models]
+                asked.append(Asked(model, having, vectors, embedder.words_weight))
         return asked
 
     def _of_model(self, model: str) -> Embedder | None:
@@ -210,15 +226,19 @@ class ChunkIndex:
         self, asked: Asked, states: Mapping[str, StoreState], most: int, files: frozenset[tuple[str, str]] | None
     ) -> list[list[int]]:
         from antiphon.files.vector_stores.search.vector_cache import VectorCache
-        from antiphon.files.vector_stores.search.vectors import merged
+        from antiphon.files.vector_stores.search.vectors import merged as nearest_of
 
         if self._cache is None:
             self._cache = VectorCache(self._database, self._memory)
         parts = []
         for store in asked.stores:
             of_store = None if files is None else {file for each, file in files if each == store}
-            parts.append(await self._cache.nearest(store, asked.model, states[store], asked.vectors, most, of_store))
-        return [[near.id for near in ranking] for ranking in merged(parts, most)]
+            parts.append(
+                await self._cache.nearest(store, asked.model, states[store], asked.vectors, WINDOWS_OF_CHUNK * most, of_store)
+            )
+        best = nearest_of(parts, WINDOWS_OF_CHUNK * most)
+        # A chunk is where the best of its windows is.
+        return [list(dict.fromkeys(near.id // chunks.MOST_WINDOWS for near in ranking))[:most] for ranking in best]
 
     async def _similarities(self, asked: Asked, ids: Sequence[int]) -> dict[int, float]:
         """The cosine of each of these chunks with the query that is nearest to it."""
@@ -226,24 +246,43 @@ class ChunkIndex:
         return await asyncio.to_thread(_compare, stored, asked.vectors)
 
 
-def _weights(wanted: Wanted) -> tuple[float, float]:
+def _weights(wanted: Wanted, asked: Sequence[Asked]) -> tuple[float, float]:
     """Of words and of vectors. Where neither is wanted, both are."""
-    weights = max(0.0, wanted.text_weight), max(0.0, wanted.embedding_weight)
-    return weights if any(weights) else (1.0, 1.0)
+    usual = min((each.words_weight for each in asked), default=1.0) if wanted.embedding_weight is None else 1.0
+    by_words = usual if wanted.text_weight is None else max(0.0, wanted.text_weight)
+    by_meaning = 1.0 if wanted.embedding_weight is None else max(0.0, wanted.embedding_weight)
+    return (by_words, by_meaning) if by_words or by_meaning else (1.0, 1.0)
 
 
-def _terms(store: str, texts: Sequence[str]) -> list[list[int]]:
-    return [terms_of_text(store, text) for text in texts]
+def _terms(store: str, pieces: Sequence[Piece]) -> list[list[int]]:
+    return [terms_of_text(store, f"{piece.context}\n{piece.text}") for piece in pieces]
 
 
-def _new_chunks(store: str, texts: Sequence[str], first: int) -> list[NewChunk]:
-    terms = _terms(store, texts)
-    return [NewChunk(first + at, text, terms[at], chunks.terms_to_text(terms[at])) for at, text in enumerate(texts)]
+def _new_chunks(store: str, pieces: Sequence[Piece], first: int) -> list[NewChunk]:
+    terms = _terms(store, pieces)
+    return [
+        NewChunk(first + at, piece.text, terms[at], chunks.terms_to_text(terms[at]), context=piece.context, shared=piece.shared)
+        for at, piece in enumerate(pieces)
+    ]
 
 
-def _storable(text: str) -> str:
+def _storable(piece: Piece) -> Piece:
     """Half a character that takes two cannot be written."""
+    return piece._replace(text=_writable(piece.text), context=_writable(piece.context))
+
+
+def _writable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
+
+
+async def _embed(embedder: Embedder, pieces: Sequence[Piece]) -> Sequence[Sequence[bytes] | None]:
+    """The vectors of each. None: they cannot be made now."""
+    windows = await embedder.windows(pieces)
+    vectors = await embedder.embed([window for each in windows for window in each], query=False)
+    if vectors is None:
+        return [None] * len(pieces)
+    rows = iter(await asyncio.to_thread(_to_bytes, vectors))
+    return [list(islice(rows, len(each))) for each in windows]
 
 
 def _to_bytes(vectors: "Vectors") -> list[bytes]:
@@ -262,11 +301,16 @@ def _rarest(having: Mapping[str, int], most: int) -> set[str]:
     return chosen
 
 
-def _compare(stored: Mapping[int, bytes], queries: "Vectors") -> dict[int, float]:
+def _compare(stored: Sequence[tuple[int, bytes]], queries: "Vectors") -> dict[int, float]:
+    """Of the window that is nearest."""
     from antiphon.files.vector_stores.search.vectors import bytes_to_vector
 
-    vectors = {id: bytes_to_vector(data) for id, data in stored.items()}
-    return {id: float((queries @ vector).max()) for id, vector in vectors.items() if len(vector) == queries.shape[1]}
+    best: dict[int, float] = {}
+    for id, data in stored:
+        vector = bytes_to_vector(data)
+        if len(vector) == queries.shape[1]:
+            best[id] = max(best.get(id, -1.0), float((queries @ vector).max()))
+    return best
 
 
 def _scored(
@@ -276,14 +320,17 @@ def _scored(
     weights: tuple[float, float],
 ) -> list[Found]:
     """The best first. Of equals, the one that was ranked first."""
-    found = [Found(row.store, row.file, row.number, _score(row, queries, similarities, weights), row.text) for row in rows]
+    found = [
+        Found(row.store, row.file, row.number, _score(row, queries, similarities, weights), row.text, row.shared)
+        for row in rows
+    ]
     return sorted(found, key=lambda each: -each.score)
 
 
 def _score(
     row: ChunkRow, queries: Sequence[Query], similarities: Sequence[Mapping[int, float]], weights: tuple[float, float]
 ) -> float:
-    shares = [share_of_words(row.text, query.rarities) for query in queries]
+    shares = [share_of_words(f"{row.context}\n{row.text}", query.rarities) for query in queries]
     cosines = [each[row.id] for each in similarities if row.id in each]
     parts = [(max(shares), weights[0])] if shares else []
     parts += [(max(cosines), weights[1])] if cosines else []

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from antiphon.errors import UNREADABLE
+from antiphon.files.vector_stores.search.found import Piece
 from antiphon.logs import log
 
 if TYPE_CHECKING:
@@ -35,13 +36,29 @@ LONGEST_QUERY = 8_000
 class Embedder(Protocol):
     # Vectors of different models cannot be compared.
     model: str
+    # What words weigh beside meaning, if the client does not say.
+    words_weight: float
 
     async def embed(self, texts: Sequence[str], *, query: bool) -> "Vectors | None":
         """None: it cannot be done now. `query`: they are searched for, not found."""
 
+    async def windows(self, pieces: Sequence[Piece]) -> list[list[str]]:
+        """The texts that are embedded of each: one at least."""
+
+
+class WholeTexts:
+    """For a model that reads a chunk at once, or says nothing of how much it reads."""
+
+    words_weight = 1.0
+
+    async def windows(self, pieces: Sequence[Piece]) -> list[list[str]]:
+        return [[f"{piece.context}\n{piece.text}" if piece.context else piece.text] for piece in pieces]
+
 
 # The embedder for vectors of a model; None: nobody here can make such vectors.
 EmbedderOf = Callable[[str], Embedder | None]
+# The embedder for what is added now. It may have to be fetched first.
+CurrentEmbedder = Callable[[], Awaitable[Embedder | None]]
 
 
 class NotEmbedded(Exception):
@@ -60,7 +77,7 @@ def embedding_request(model: str, texts: list[str]) -> bytes:
     return msgspec.json.encode({"model": model, "input": texts, "encoding_format": "float"})
 
 
-class EmbeddingServer:
+class EmbeddingServer(WholeTexts):
     """A model behind /v1/embeddings."""
 
     def __init__(self, ask: Ask, model: str, *, query_prefix: str = "", text_prefix: str = "", timeout: float = 60.0) -> None:
@@ -195,7 +212,7 @@ class Loaded(NamedTuple):
     tokenizer: Any
 
 
-class WordVectors:
+class WordVectors(WholeTexts):
     """Loaded when it is first used. One text after the other: it shares the machine with the engine."""
 
     model = MODEL
@@ -205,15 +222,19 @@ class WordVectors:
         self._turn = threading.Lock()
 
     async def embed(self, texts: Sequence[str], *, query: bool) -> "Vectors | None":
-        return await asyncio.to_thread(self._embed, [text[:LONGEST_QUERY] if query else text for text in texts])
+        return (await self.embed_counted([text[:LONGEST_QUERY] if query else text for text in texts]))[0]
 
-    def _embed(self, texts: Sequence[str]) -> "Vectors":
+    async def embed_counted(self, texts: Sequence[str]) -> tuple["Vectors", int]:
+        """And how many tokens they have."""
+        return await asyncio.to_thread(self._embed, texts)
+
+    def _embed(self, texts: Sequence[str]) -> tuple["Vectors", int]:
         import numpy
 
         with self._turn:
             loaded = self._loaded = self._loaded or _load()
             parts = [_embed(loaded, texts[at : at + TEXTS_AT_ONCE]) for at in range(0, len(texts), TEXTS_AT_ONCE)]
-        return numpy.concatenate(parts)
+        return numpy.concatenate([vectors for vectors, _ in parts]), sum(tokens for _, tokens in parts)
 
 
 def _load() -> Loaded:
@@ -227,18 +248,18 @@ def _load() -> Loaded:
         return Loaded(file.get_tensor(TENSOR), tokenizer)
 
 
-def _embed(loaded: Loaded, texts: Sequence[str]) -> "Vectors":
+def _embed(loaded: Loaded, texts: Sequence[str]) -> tuple["Vectors", int]:
     import numpy
 
-    encoded = loaded.tokenizer.encode_batch([_encodable(text) for text in texts], add_special_tokens=False)
+    encoded = loaded.tokenizer.encode_batch([encodable(text) for text in texts], add_special_tokens=False)
     sums = numpy.zeros((len(texts), loaded.pieces.shape[1]), numpy.float32)
     for row, each in enumerate(encoded):
         # A piece that stands in a text nine times counts three times: such a text is still about other things, too.
         pieces, times = numpy.unique(numpy.array(each.ids, numpy.int64), return_counts=True)
         sums[row] = numpy.sqrt(times).astype(numpy.float32) @ loaded.pieces[pieces].astype(numpy.float32)
-    return normalized(sums)
+    return normalized(sums), sum(len(each.ids) for each in encoded)
 
 
-def _encodable(text: str) -> str:
+def encodable(text: str) -> str:
     """Half a character that takes two cannot be encoded."""
     return text.encode("utf-8", "replace").decode()

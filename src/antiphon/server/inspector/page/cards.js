@@ -44,12 +44,15 @@ function jsonOrText(value) {
   }
 }
 
-/** @param {string|object[]|null} content of a message, in either protocol */
-export function contents(content) {
+/**
+ * @param {string|object[]|null} content of a message, in any protocol
+ * @param {Object<string, function(object): any>} [own] how parts of some types are shown
+ */
+export function contents(content, own = {}) {
   if (content === null || content === undefined || content === "") return [];
   if (typeof content === "string") return [longText(content)];
   if (!Array.isArray(content)) return [jsonTree(content)];
-  return content.map(part);
+  return content.map((each) => (own[each?.type] ?? part)(each));
 }
 
 function part(value) {

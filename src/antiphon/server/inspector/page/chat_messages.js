@@ -1,4 +1,4 @@
-// Messages of Chat Completions, as an engine gets them.
+// Messages of Chat Completions, as clients send them and engines get them, and those of Anthropic's API.
 
 import { aside, card, contents, foldedJson, foldedText, label } from "./cards.js";
 
@@ -20,9 +20,27 @@ function said(message) {
   const thought = message.reasoning_content ?? message.reasoning;
   return [
     thought ? foldedText("thought", String(thought)) : null,
-    contents(message.content),
+    contents(message.content, BLOCKS),
     (message.tool_calls ?? []).map(call),
   ];
+}
+
+/** Blocks of Anthropic's API that are shown in their own way. */
+const BLOCKS = {
+  thinking: ({ thinking }) => foldedText("thought", String(thinking ?? "")),
+  tool_use: used,
+  server_tool_use: used,
+  mcp_tool_use: used,
+  tool_result: returned,
+  mcp_tool_result: returned,
+};
+
+function used({ id, name, input }) {
+  return card("call", [label("call"), name, aside(id)], foldedJson("arguments", input ?? {}));
+}
+
+function returned({ tool_use_id: id, content, is_error: failed }) {
+  return card("result", [label(failed ? "error" : "result"), aside(id)], foldedJson("output", content ?? ""));
 }
 
 const CHANGES = { new: () => label("new"), again: () => label("read again") };

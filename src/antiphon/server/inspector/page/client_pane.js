@@ -1,6 +1,7 @@
 // The first pane of an opened request: what the client sent.
 
 import { aside, fields, foldedJson, foldedText, label, tools } from "./cards.js";
+import { messageCard } from "./chat_messages.js";
 import { choice, fold, make, show } from "./elements.js";
 import { itemCard } from "./items.js";
 import { jsonTree } from "./json_tree.js";
@@ -8,7 +9,7 @@ import { longText } from "./long_text.js";
 import { several } from "./quantities.js";
 
 /** These have a form of their own; the others are listed as fields. */
-const SHOWN_APART = new Set(["client_metadata", "input", "instructions", "tools"]);
+const SHOWN_APART = new Set(["client_metadata", "input", "instructions", "messages", "system", "tools"]);
 
 /** @param {object} detail what the server says of one request */
 export function clientPane(detail) {
@@ -54,9 +55,24 @@ function formatted(client, history = []) {
     body.client_metadata ? foldedJson("client_metadata", body.client_metadata) : null,
     body.tools?.length ? tools(body.tools) : null,
     body.instructions ? foldedText("instructions", String(body.instructions)) : null,
+    body.system ? foldedText("system", textOf(body.system)) : null,
     history.length ? storedItems(history) : null,
     ...inputItems(body.input),
+    ...chatMessages(body.messages),
   ];
+}
+
+/** Of Anthropic's API: a text, or blocks of it. */
+function textOf(system) {
+  if (!Array.isArray(system)) return String(system);
+  return system.map((block) => block?.text ?? JSON.stringify(block)).join("\n\n");
+}
+
+/** Messages of Chat Completions and of Anthropic's API. */
+function chatMessages(messages) {
+  if (messages === undefined || messages === null) return [];
+  if (!Array.isArray(messages)) return [jsonTree(messages)];
+  return messages.map((message, index) => (isObject(message) ? messageCard(message, index) : jsonTree(message)));
 }
 
 function storedItems(history) {

@@ -9,10 +9,12 @@ import { bytes, host, percent, seconds, several } from "./quantities.js";
 
 const SHOWN_APART = new Set(["messages", "tools"]);
 
+const PASSED_ON = "What the client sent, as it came. Its answer was passed on, too, and is not recorded.";
+
 /** @param {object} detail what the server says of one request */
 export function enginePane(detail) {
-  const { asks, changes } = detail;
-  if (!asks.length) return [make("p.remark", {}, "No engine was asked.")];
+  const { asks, changes, row } = detail;
+  if (!asks.length) return [make("p.remark", {}, row.status === "passed" ? PASSED_ON : "No engine was asked.")];
   const body = make("div");
   const state = { ask: 0, form: "messages" };
   const draw = () => show(body, askParts(asks[state.ask], state.ask === 0 ? changes : null, state.form));

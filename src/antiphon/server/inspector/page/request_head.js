@@ -5,7 +5,7 @@ import { changeLine } from "./engine_pane.js";
 import { copy, download } from "./clipboard.js";
 import { asCurl, asPython } from "./code_samples.js";
 import { count, host, moment, percent, rate, seconds } from "./quantities.js";
-import { statusMark } from "./request_row.js";
+import { apiOf, statusMark } from "./request_row.js";
 import { explain, request } from "./server.js";
 
 /** Name → its value in words. */
@@ -28,7 +28,7 @@ export function numbers(row) {
   return [
     make("h1", {}, `#${row.number} `, make("span", {}, row.model ?? "no model")),
     statusMark(row),
-    make("span.dim", {}, [host(row.engine), row.channel, moment(row.at), row.owner].filter(Boolean).join(" · ")),
+    make("span.dim", {}, [host(row.engine), row.channel, apiOf(row), moment(row.at), row.owner].filter(Boolean).join(" · ")),
     make(
       "dl.numbers",
       {},

@@ -33,10 +33,17 @@ function summary(row) {
   const { channel, tool_calls: calls, notices } = row;
   const marks = [
     channel === "http" ? null : channel,
+    apiOf(row),
     calls ? several(calls, "call") : null,
     notices ? several(notices, "notice") : null,
   ];
   return [wordsOf(row).slice(0, 200), ...marks].filter(Boolean).join(" · ");
+}
+
+/** Which API the client speaks, if it is another one than the Responses API. */
+export function apiOf({ path }) {
+  const name = (path ?? "").replace(/^\/v1\//, "");
+  return !name || name.startsWith("responses") ? null : name;
 }
 
 /** What went wrong, what the user wrote, or what it goes on from: results of calls are no words of the user. */

@@ -1,4 +1,4 @@
-"""`antiphon key new`: a new key, and the line of the configuration file that lets it in."""
+"""`antiphon key new --file`: a new key, and the line of the configuration file that lets it in."""
 
 from antiphon.settings.keys import check_name, new_key, to_hashed
 from antiphon.settings.settings import Settings
@@ -25,7 +25,7 @@ when nobody uses it any more:
 
 
 def key_lines(settings: Settings, name: str, *, hashed: bool) -> str:
-    """Raises SettingsError for a name that cannot be one."""
+    """For the configuration file. Raises SettingsError for a name that cannot be one."""
     check_name(name, "key new")
     key = new_key()
     text = ANOTHER if name in settings.keys else NEW

@@ -1,0 +1,1 @@
+"""How well a search finds, on texts that are fetched by the names of their packages."""

@@ -1,0 +1,155 @@
+"""Measures how well a search finds, and writes the tables of docs/search_quality.md.
+
+`python -m bench.search --model FILE` with the file of all-MiniLM-L6-v2 (`antiphon pull all-minilm-l6-v2` says where it is).
+"""
+
+import argparse
+import asyncio
+import hashlib
+import sqlite3
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy
+
+from antiphon.files.vector_stores.chunking import pieces
+from antiphon.files.vector_stores.search.chunk_index import ChunkIndex
+from antiphon.files.vector_stores.search.embeddings import Embedder, WordVectors
+from antiphon.files.vector_stores.search.found import Piece, Wanted
+from antiphon.files.vector_stores.search.sentence_vectors import SentenceVectors
+from antiphon.store import open_store
+from antiphon.store.files.records import Chunking
+from bench.search.corpora import CACHE, CORPORA, Corpus, Question
+
+if TYPE_CHECKING:
+    from antiphon.files.vector_stores.search.embeddings import Vectors
+
+STORE = "vs_1"
+DEPTH = 10
+# The names of documents that a way finds for a question, as its first results.
+Way = Callable[[Question], Awaitable[list[str]]]
+
+
+class CachedEmbedder:
+    """Vectors of a corpus are made once."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.model = embedder.model
+        self.words_weight = embedder.words_weight
+        self._embedder = embedder
+        CACHE.mkdir(parents=True, exist_ok=True)
+        self._cache = sqlite3.connect(CACHE / f"{embedder.model}.vectors", isolation_level=None)
+        self._cache.execute("CREATE TABLE IF NOT EXISTS vectors (text BLOB PRIMARY KEY, vector BLOB)")
+
+    async def windows(self, pieces: Sequence[Piece]) -> list[list[str]]:
+        return await self._embedder.windows(pieces)
+
+    async def embed(self, texts: Sequence[str], *, query: bool) -> "Vectors | None":
+        return numpy.concatenate([await self._embed(text, query=query) for text in texts])
+
+    async def _embed(self, text: str, *, query: bool) -> "Vectors":
+        key = hashlib.sha256(f"{query} {text}".encode()).digest()
+        row = self._cache.execute("SELECT vector FROM vectors WHERE text = ?", (key,)).fetchone()
+        if row is not None:
+            return numpy.frombuffer(row[0], numpy.float32)[numpy.newaxis]
+        made = await self._embedder.embed([text], query=query)
+        assert made is not None
+        self._cache.execute("INSERT OR IGNORE INTO vectors VALUES (?, ?)", (key, made.astype(numpy.float32).tobytes()))
+        return made
+
+
+@asynccontextmanager
+async def filled_index(corpus: Corpus, embedder: Embedder | None) -> AsyncIterator[ChunkIndex]:
+    with tempfile.TemporaryDirectory() as folder:
+        async with open_store(f"sqlite:{folder}/responses.db") as store:
+            index = ChunkIndex(store.files.database, embedder)
+            for name, text in corpus.documents().items():
+                await index.add(STORE, name, await asyncio.to_thread(pieces, text, Chunking()))
+            yield index
+            await index.close()
+
+
+def way(index: ChunkIndex, wanted: Wanted) -> Way:
+    async def found(question: Question) -> list[str]:
+        return [each.file for each in await index.search([STORE], [question.text], wanted)]
+
+    return found
+
+
+def plain_fts5(corpus: Corpus) -> Way:
+    """SQLite's own BM25 over the same chunks, with its English stemmer."""
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE VIRTUAL TABLE chunks USING fts5 (file UNINDEXED, text, tokenize = 'porter unicode61')")
+    for name, text in corpus.documents().items():
+        database.executemany("INSERT INTO chunks VALUES (?, ?)", [(name, piece.text) for piece in pieces(text, Chunking())])
+
+    async def found(question: Question) -> list[str]:
+        words = " OR ".join(f'"{word}"' for word in "".join(c if c.isalnum() else " " for c in question.text).split())
+        rows = database.execute("SELECT file FROM chunks WHERE chunks MATCH ? ORDER BY rank LIMIT ?", (words, DEPTH))
+        return [row[0] for row in rows]
+
+    return found
+
+
+class Score(NamedTuple):
+    """The share of questions whose document is among the first results; and the mean of 1 / its place."""
+
+    at_5: float
+    at_10: float
+    mrr: float
+
+
+async def score(way: Way, asked: Sequence[Question]) -> Score:
+    places = []
+    for question in asked:
+        found = await way(question)
+        places.append(found.index(question.document) + 1 if question.document in found else 0)
+    number = len(places)
+    return Score(
+        sum(0 < place <= 5 for place in places) / number,
+        sum(0 < place <= 10 for place in places) / number,
+        sum(1 / place for place in places if place) / number,
+    )
+
+
+HEAD = "| corpus | search | own words: @5 | @10 | MRR | other words: @5 | @10 | MRR |\n| --- | --- |" + " --- |" * 6
+
+
+async def rows(corpus: Corpus, embedders: Sequence[Embedder]) -> AsyncIterator[str]:
+    yield await row(corpus, "FTS5", plain_fts5(corpus))
+    for embedder in embedders:
+        async with filled_index(corpus, embedder) as index:
+            if embedder is embedders[0]:
+                yield await row(corpus, "words", way(index, Wanted(most=DEPTH, embedding_weight=0)))
+            yield await row(corpus, f"{embedder.model}", way(index, Wanted(most=DEPTH, text_weight=0)))
+            yield await row(corpus, f"words and {embedder.model}", way(index, Wanted(most=DEPTH)))
+
+
+async def row(corpus: Corpus, name: str, way: Way) -> str:
+    kinds = [[each for each in corpus.questions() if each.kind == kind] for kind in ("own", "other")]
+    figures = [f"{value:.2f}" for asked in kinds for value in await score(way, asked)]
+    return f"| {corpus.name} | {name} | {' | '.join(figures)} |"
+
+
+async def run(corpora: Sequence[Corpus], model: Path | None) -> None:
+    embedders: list[Embedder] = [CachedEmbedder(WordVectors())]
+    embedders += [CachedEmbedder(SentenceVectors(model))] if model is not None else []
+    print(HEAD)
+    for corpus in corpora:
+        async for each in rows(corpus, embedders):
+            print(each, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measures how well a search finds.")
+    parser.add_argument("--corpus", choices=list(CORPORA), action="append", help="only this one")
+    parser.add_argument("--model", type=Path, help="the file of all-MiniLM-L6-v2")
+    chosen = parser.parse_args()
+    asyncio.run(run([CORPORA[name] for name in chosen.corpus or CORPORA], chosen.model))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The commands for whoever serves a team: keys, and what they use."""

@@ -1,0 +1,144 @@
+"""`antiphon key`: keys of clients in the store."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import structs
+
+from antiphon.cli.ps import columns
+from antiphon.errors import StoreUnavailable, counted
+from antiphon.gateway.usage.budgets import MEASURES, Budget
+from antiphon.ids import hash_of_key
+from antiphon.settings.errors import SettingsError
+from antiphon.settings.keys import check_name, new_key
+from antiphon.settings.settings import Settings, data_directory
+from antiphon.store import CannotOpen, default_url, open_store
+from antiphon.store.account_records import KeyState, StoredKey
+from antiphon.store.accounts.store import AccountStore
+
+T = TypeVar("T")
+
+STORED = """The key of {name}, which is shown only now:
+
+{key}
+
+Its hash is in the store. It works at once, in every gateway that uses this store."""
+ROTATED = "{others} of {name} {verb} {when}."
+IN_MEMORY = "The store is memory:, which is gone with the gateway. Use another store, or `antiphon key new NAME --file`"
+NO_KEY = "There is no key of {name} in the store that could be ended."
+IN_SETTINGS = "{name} also has keys in the settings, which only the file can end."
+HEAD = ("name", "key", "made", "state", "budget")
+HINT = 4
+# Of a key in the settings, of which only the name is said.
+OF_SETTINGS = ("(settings)", "", "valid")
+
+
+# ---- in the store: each raises SettingsError, CannotOpen or StoreUnavailable -------------------------------------------
+
+
+def store_new(settings: Settings, name: str) -> str:
+    check_name(name, "key new")
+    key = new_key()
+    in_store(settings, lambda accounts: accounts.add_key(_stored(name, key)))
+    return STORED.format(name=name, key=key)
+
+
+def rotate(settings: Settings, name: str, grace: float) -> str:
+    check_name(name, "key rotate")
+    key, at = new_key(), int(time.time() + grace)
+    ended = in_store(settings, lambda accounts: accounts.rotate_key(_stored(name, key), at))
+    when = f"in {counted(int(grace), 'second')}" if grace else "now"
+    others, verb = counted(ended, "other key"), "ends" if ended == 1 else "end"
+    return "\n\n".join([STORED.format(name=name, key=key), ROTATED.format(others=others, name=name, verb=verb, when=when)])
+
+
+def revoke(settings: Settings, name: str, hint: str | None) -> str:
+    """`hint`: the last characters of one key; None: all of them."""
+    check_name(name, "key revoke")
+
+    async def end(accounts: AccountStore) -> int:
+        if hint is None:
+            return await accounts.end_keys(name, int(time.time()))
+        found = [key for key in (await accounts.keys()).keys if key.name == name and key.hint == hint]
+        return sum([await accounts.end_keys(name, int(time.time()), key.hash) for key in found])
+
+    if not (ended := in_store(settings, end)):
+        raise SettingsError(NO_KEY.format(name=name) + (f" {IN_SETTINGS.format(name=name)}" if name in settings.keys else ""))
+    said = [f"{counted(ended, 'key')} of {name} {'is' if ended == 1 else 'are'} refused from now on. What was stored stays."]
+    return " ".join([*said, *([IN_SETTINGS.format(name=name)] if name in settings.keys else [])])
+
+
+def limit(settings: Settings, name: str, budget: Budget | None) -> str:
+    """None: it has no budget of its own any more."""
+    check_name(name, "key limit")
+    limits = None if budget is None else msgspec.json.encode(budget)
+    in_store(settings, lambda accounts: accounts.limit_key(name, limits))
+    said = f"{name} has no budget of its own." if budget is None else f"{name} may use {budget_to_words(budget)}."
+    wins = f" But the settings have a budget of {name}, which wins." if name in settings.usage.budgets else ""
+    return said + wins
+
+
+def list_keys(settings: Settings, *, as_json: bool) -> str:
+    state: KeyState = in_store(settings, lambda accounts: accounts.keys())
+    rows = list(_rows(settings, state, time.time()))
+    if as_json:
+        return msgspec.json.format(msgspec.json.encode({"keys": [dict(zip(HEAD, row, strict=True)) for row in rows]})).decode()
+    return "\n".join(columns([HEAD, *rows])) if rows else "There are no keys. `antiphon key new NAME` makes one."
+
+
+def _rows(settings: Settings, state: KeyState, now: float) -> Iterator[tuple[str, ...]]:
+    limits = {name: msgspec.json.decode(limit, type=Budget) for name, limit in state.limits}
+    limits |= {name: Budget(**structs.asdict(each)) for name, each in settings.usage.budgets.items()}
+
+    def words(name: str) -> str:
+        return budget_to_words(limits[name]) if name in limits else ""
+
+    for name in settings.keys:
+        yield (name, *OF_SETTINGS, words(name))
+    for key in state.keys:
+        yield (key.name, f"…{key.hint}", _day(key.created_at), _state(key, now), words(key.name))
+
+
+def _state(key: StoredKey, now: float) -> str:
+    if key.ends_at is None:
+        return "valid"
+    return f"ended {_day(key.ends_at)}" if key.ends_at <= now else f"ends {_day(key.ends_at)}"
+
+
+def _day(at: int) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def budget_to_words(budget: Budget) -> str:
+    """2,000,000 tokens a day, 20 a month in costs (soft)"""
+    limits = [(getattr(budget, each.limit), each) for each in MEASURES]
+    words = [
+        f"{most:,g} a {each.period} in costs" if each.spent == "cost" else f"{most:,} {each.spent} a {each.period}"
+        for most, each in limits
+        if most is not None
+    ]
+    return (", ".join(words) or "any number") + (" (soft)" if budget.soft else "")
+
+
+def _stored(name: str, key: str) -> StoredKey:
+    return StoredKey(hash=hash_of_key(key.encode()), name=name, hint=key[-HINT:], created_at=int(time.time()))
+
+
+def in_store(settings: Settings, work: Callable[[AccountStore], Awaitable[T]]) -> T:
+    url = settings.store or default_url(data_directory(settings))
+    if url.startswith("memory:"):
+        raise SettingsError(IN_MEMORY)
+
+    async def run() -> Any:
+        async with open_store(url) as store:
+            return await work(store.accounts)
+
+    try:
+        found: T = asyncio.run(run())
+    except (CannotOpen, StoreUnavailable) as gone:
+        raise SettingsError(str(gone)) from None
+    return found

@@ -1,0 +1,59 @@
+"""The worked examples that a small model is shown: how a task goes on to its end, call after call, and how it ends.
+
+They are about what people hardly ask for: a small model copies what fits.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+
+class Step(Struct, frozen=True):
+    """Calls that are made together, each with its result."""
+
+    calls: tuple[tuple[str, dict[str, Any], str], ...]
+
+
+class Example(Struct, frozen=True):
+    asks: str
+    steps: tuple[Step, ...]
+    says: str
+
+
+def _step(name: str, result: str, /, **arguments: Any) -> Step:
+    return Step(((name, arguments, result),))
+
+
+# With the easy functions of a coding agent: a task of several steps with a check, a failure, and a question.
+AGENT = (
+    Example(
+        "Write the colour of the roof in house.yaml into roof.txt.",
+        (
+            _step("read_file", "Done.\nroof: red", path="house.yaml"),
+            _step("write_file", "Done.\nSuccess. A roof.txt", path="roof.txt", content="red"),
+            _step("shell", "Done.\nred", command="cat roof.txt"),
+        ),
+        "The roof is red. I wrote that into roof.txt.",
+    ),
+    Example(
+        "Delete junk.dat.",
+        (_step("delete_file", "Failed with exit code 1.\njunk.dat: No such file", path="junk.dat"),),
+        "There is no file junk.dat.",
+    ),
+    Example("What does brisk mean?", (), "Brisk means quick."),
+)
+# With functions of their own, which are not offered: those of the client could be copied with their arguments.
+FUNCTIONS = (
+    Example(
+        "When does the museum in Graz open?",
+        (_step("museum_hours", '{"opens": "11:00"}', town="Graz"),),
+        "The museum in Graz opens at 11:00.",
+    ),
+    Example("What does brisk mean?", (), "Brisk means quick."),
+    Example(
+        "Feed the goats and the hens.",
+        (Step((("feed", {"animals": "goats"}, "ok"), ("feed", {"animals": "hens"}, "ok"))),),
+        "The goats and the hens were fed.",
+    ),
+    Example("Thanks!", (), "You are welcome."),
+)

@@ -1,0 +1,1 @@
+"""The lines of batches, run on what is left of the engines' places."""

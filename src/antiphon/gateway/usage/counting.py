@@ -1,0 +1,81 @@
+"""What a response has used, and what an answer that was passed through says that it has."""
+
+import re
+from json import JSONDecodeError, JSONDecoder
+from typing import Any, get_args
+
+from antiphon.store.account_records import Counts
+from antiphon.wire.responses import OutputItem, Response
+
+# How many bytes at the end of an answer are searched: engines write usage last, or nearly.
+TAIL = 16 * 1024
+# An estimate where the engine does not say.
+BYTES_PER_TOKEN = 4
+# The calls among the items.
+_CALLS = frozenset(each for each in get_args(OutputItem) if str(each.__struct_config__.tag).endswith("_call"))
+_USAGE = re.compile(rb'"usage"\s*:\s*\{')
+_EVENT = b"data:"
+_decode = JSONDecoder().raw_decode
+
+
+def response_to_counts(response: Response) -> Counts:
+    usage, failures = response.usage, int(response.status == "failed")
+    calls = sum([type(item) in _CALLS for item in response.output])
+    if usage is None:
+        return Counts(1, failures, tool_calls=calls)
+    cached, reasoning = usage.input_tokens_details.cached_tokens, usage.output_tokens_details.reasoning_tokens
+    # An engine may report anything, and what is counted never falls.
+    return Counts(
+        1, failures, max(0, usage.input_tokens), max(0, cached), max(0, usage.output_tokens), max(0, reasoning), calls
+    )
+
+
+def estimated_counts(request: bytes, pieces: int) -> Counts:
+    """Of an answer that broke off after so many pieces."""
+    return Counts(1, input_tokens=len(request) // BYTES_PER_TOKEN, output_tokens=pieces)
+
+
+class PassedAnswer:
+    """An answer of an engine as it passes: `receive()` its pieces, then `counts()`."""
+
+    def __init__(self, request: bytes, *, failed: bool) -> None:
+        self._request = request
+        self._failed = failed
+        self._tail = b""
+        self._events = 0
+
+    def receive(self, piece: bytes) -> None:
+        self._events += piece.count(_EVENT)
+        self._tail = piece[-TAIL:] if len(piece) >= TAIL else (self._tail + piece)[-TAIL:]
+
+    def counts(self) -> Counts:
+        if self._failed:
+            return Counts(1, failures=1)
+        reported = None
+        for found in _USAGE.finditer(self._tail):
+            reported = _to_object(self._tail[found.end() - 1 :]) or reported
+        return _reported_counts(reported) if reported is not None else estimated_counts(self._request, self._events)
+
+
+def _to_object(text: bytes) -> dict[str, Any] | None:
+    try:
+        found = _decode(text.decode(errors="replace"))[0]
+    except (JSONDecodeError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _reported_counts(usage: dict[str, Any]) -> Counts:
+    def count(of: Any, *names: str) -> int:
+        """The first of these members that is a number."""
+        found = (of.get(name) for name in names) if isinstance(of, dict) else ()
+        return next((max(0, each) for each in found if isinstance(each, int)), 0)
+
+    return Counts(
+        1,
+        0,
+        count(usage, "prompt_tokens", "input_tokens", "total_tokens"),
+        count(usage.get("prompt_tokens_details"), "cached_tokens"),
+        count(usage, "completion_tokens", "output_tokens"),
+        count(usage.get("completion_tokens_details"), "reasoning_tokens"),
+    )

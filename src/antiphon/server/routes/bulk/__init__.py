@@ -1,0 +1,1 @@
+"""Bulk work: batches of requests, and what is uploaded for it."""

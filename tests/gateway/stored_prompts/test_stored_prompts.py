@@ -1,0 +1,112 @@
+"""Prompts from Markdown files: text with variables, and a front matter for the model, tools and format."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.background import Background
+from support.engine import MockEngine, text
+from support.gateway import running_gateway
+
+from antiphon.app.checked_settings import load_settings
+from antiphon.gateway.stored_prompts.folder import UnusablePrompt, read_folder
+from antiphon.settings.errors import SettingsError
+
+REPLY = """+++
+model = "mock"
+temperature = 0.25
+tools = [{type = "function", name = "look_up", parameters = {type = "object", properties = {}}}]
+
+[text.format]
+type = "json_schema"
+name = "reply"
+schema = {type = "object", properties = {}}
+
+[variables]
+tone = "friendly"
++++
+You answer {{customer}} in a {{ tone }} tone.
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "prompts"
+    folder.mkdir()
+    (folder / "reply.md").write_text(REPLY)
+    for version in ("9", "10"):
+        (folder / f"greet@{version}.md").write_text(f"Greet {version}.")
+    return folder
+
+
+async def test_a_request_is_filled_with_the_prompt_that_it_names(folder: Path, engine: MockEngine) -> None:
+    async with running_gateway(engine, prompts=str(folder)) as gateway:
+        engine.otherwise = lambda body: text("{}")
+        prompt = {"id": "reply", "variables": {"customer": {"type": "input_text", "text": "Ada"}}}
+        body: dict[str, Any] = {"input": "Where is it?", "prompt": prompt, "instructions": "Be brief."}
+        status, response = await gateway.post(body)
+        assert status == 200, response
+        sent = engine.last
+        assert sent["messages"][0]["content"].startswith("You answer Ada in a friendly tone.\n\nBe brief.")
+        assert (sent["temperature"], sent["tools"][0]["function"]["name"]) == (0.25, "look_up")
+        assert response["text"]["format"]["name"] == "reply"
+        # What the request has itself wins.
+        prompt["variables"]["tone"] = "formal"  # type: ignore[index]
+        await gateway.post(body | {"temperature": 1, "tools": [], "store": False})
+        assert "formal tone" in engine.last["messages"][0]["content"]
+        assert engine.last["temperature"] == 1
+        # The newest version, or the one that is named; also when it is run later.
+        for version, said in (({}, "Greet 10."), ({"version": "9"}, "Greet 9.")):
+            named = {"input": "Hi", "model": "mock", "prompt": {"id": "greet", **version}}
+            await gateway.post(named)
+            assert engine.last["messages"][0]["content"] == said
+            await Background(gateway).made(prompt={"id": "greet", **version})
+            assert engine.last["messages"][0]["content"] == said
+        # A file that changes is read again.
+        (folder / "greet@11.md").write_text("Greet 11.")
+        while "11" not in engine.last["messages"][0]["content"]:
+            await gateway.post({"input": "Hi", "model": "mock", "prompt": {"id": "greet"}})
+
+
+@pytest.mark.parametrize(
+    ("prompt", "param", "said"),
+    [
+        ({"id": "other"}, "prompt.id", "There are: greet, reply"),
+        ({}, "prompt.id", "There are: greet, reply"),
+        ({"id": "greet", "version": "1"}, "prompt.version", "It has: 10, 9"),
+        ({"id": "reply"}, "prompt.variables", "needs a value for: customer"),
+        ({"id": "reply", "variables": {"who": "x"}}, "prompt.variables.who", "It has: customer, tone"),
+        ({"id": "reply", "variables": {"customer": {"type": "input_image"}}}, "prompt.variables.customer", "only a text"),
+        ({"id": "reply", "variables": "x"}, "prompt.variables", "must be an object"),
+        ({"id": "reply", "name": "x"}, "prompt.name", "id, variables, version"),
+    ],
+)
+async def test_what_is_wrong_is_named_and_what_there_is_listed(
+    prompt: dict[str, Any], param: str, said: str, folder: Path, engine: MockEngine
+) -> None:
+    async with running_gateway(engine, prompts=str(folder)) as gateway:
+        status, answer = await gateway.post({"model": "mock", "input": "Hi", "prompt": prompt})
+    assert (status, answer["error"]["param"]) == (400, param)
+    assert said in answer["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "said"),
+    [
+        ("a b.md", "Hi", "a name has letters"),
+        ("a.md", "+++\nmodel = \n+++\nHi", "Invalid value"),
+        ("a.md", '+++\ninput = "x"\n+++\nHi', "input must be one of: model"),
+        ("a.md", "+++\ntemperature = 9\n+++\nHi", "temperature"),
+        ("a.md", '+++\n[variables]\nx = "1"\n+++\nHi', "no variable {{x}}"),
+        ("a.md", "+++\n[variables]\nx = 1\n+++\nHi {{x}}", "table of texts"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_at_the_start(name: str, written: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(written)
+    with pytest.raises(UnusablePrompt, match=said) as unusable:
+        read_folder(tmp_path)
+    assert name in str(unusable.value)
+    config = tmp_path / "antiphon.toml"
+    config.write_text(f'prompts = "{tmp_path}"\n')
+    with pytest.raises(SettingsError, match="prompts: "):
+        load_settings({}, config)

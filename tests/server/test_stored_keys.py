@@ -1,0 +1,139 @@
+"""Keys that `antiphon key` makes: let in, limited, rotated and refused at once, in every gateway on the store."""
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from support.commands import ANTIPHON
+from support.engine import MockEngine
+from support.gateway import GatewayUnderTest, running_gateway
+from support.postgres import PostgresServer
+from support.sockets import connected
+
+from antiphon.cli.team.keys import limit, list_keys, revoke, rotate, store_new
+from antiphon.gateway.usage.budgets import Budget
+from antiphon.settings.errors import SettingsError
+from antiphon.settings.settings import Settings
+from antiphon.settings.tables import BudgetSettings, UsageSettings
+
+BODY = {"model": "mock", "input": "Hi"}
+OPTIONS: dict[str, Any] = {"api_key": ("set",)}
+
+
+def sent(key: str) -> dict[str, Any]:
+    return {"headers": {"Authorization": f"Bearer {key}"}}
+
+
+def key_in(text: str) -> str:
+    return next(line for line in text.splitlines() if line.startswith("sk-antiphon-"))
+
+
+async def until(gateway: GatewayUnderTest, key: str, status: int) -> None:
+    async with asyncio.timeout(10):
+        while (await gateway.post(BODY, **sent(key)))[0] != status:
+            pass
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:{tmp_path / 'responses.db'}"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.new_database()
+
+
+@pytest_asyncio.fixture
+async def gateways(url: str, engine: MockEngine) -> AsyncIterator[list[GatewayUnderTest]]:
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(running_gateway(engine, store=url, **OPTIONS)) for _ in range(2)]
+
+
+async def run(work: Any, *arguments: Any) -> Any:
+    """A command, in another thread, where no loop runs."""
+    return await asyncio.to_thread(work, *arguments)
+
+
+async def test_keys_work_and_end_in_every_gateway(url: str, gateways: list[GatewayUnderTest]) -> None:
+    settings, (here, there) = Settings(store=url), gateways
+    first = key_in(await run(store_new, settings, "ada"))
+    for gateway in gateways:
+        await until(gateway, first, 200)
+    stored = (await here.post(BODY, **sent(first)))[1]["id"]
+    assert first not in str(await there.gateway.store.accounts.keys())
+    # Another one in its place: what was stored stays with its owner.
+    second = key_in(await run(rotate, settings, "ada", 0.0))
+    for gateway in gateways:
+        await until(gateway, second, 200)
+        await until(gateway, first, 401)
+    assert (await there.get(f"/v1/responses/{stored}", **sent(second)))[0] == 200
+    assert (await there.get(f"/v1/responses/{stored}", **sent("set")))[0] == 404
+    async with connected(here, **sent(second)) as socket:
+        await socket.create()
+        assert "1 key of ada is refused" in await run(revoke, settings, "ada", None)
+        for gateway in gateways:
+            await until(gateway, second, 401)
+        assert (await socket.refused())["error"]["code"] == "invalid_api_key"
+    with pytest.raises(SettingsError, match="no key of ada"):
+        await run(revoke, settings, "ada", None)
+
+
+async def test_a_budget_of_the_store_counts_in_every_gateway_and_the_settings_win(
+    url: str, gateways: list[GatewayUnderTest]
+) -> None:
+    settings = Settings(store=url)
+    key = key_in(await run(store_new, settings, "ada"))
+    said = await run(limit, settings, "ada", Budget(requests_per_day=0))
+    assert said == "ada may use 0 requests a day."
+    for gateway in gateways:
+        await until(gateway, key, 429)
+    assert await run(limit, settings, "ada", None) == "ada has no budget of its own."
+    for gateway in gateways:
+        await until(gateway, key, 200)
+    budgets = {"ada": BudgetSettings(tokens_per_day=5, soft=True)}
+    won = await run(limit, Settings(store=url, usage=UsageSettings(budgets=budgets)), "ada", Budget(requests_per_day=0))
+    assert "which wins" in won
+
+
+async def test_a_gateway_that_had_keys_never_becomes_one_that_needs_none(url: str, engine: MockEngine) -> None:
+    settings = Settings(store=url)
+    async with running_gateway(engine, store=url) as gateway:
+        assert (await gateway.post(BODY))[0] == 200
+        key = key_in(await run(store_new, settings, "ada"))
+        await until(gateway, "none", 401)
+        await run(revoke, settings, "ada", key[-4:])
+        await until(gateway, key, 401)
+        assert (await gateway.post(BODY))[0] == 401
+    async with running_gateway(engine, store=url) as gateway:
+        assert (await gateway.post(BODY))[0] == 401
+        # A key of the settings opens it.
+    async with running_gateway(engine, store=url, keys={"ada": (key,)}) as gateway:
+        assert (await gateway.post(BODY, **sent(key)))[0] == 200
+
+
+async def test_the_list_shows_every_key_and_none_of_it(tmp_path: Path) -> None:
+    settings = Settings(store=f"sqlite:{tmp_path / 'responses.db'}", keys={"bob": ("secret",)})
+    key = key_in(await run(store_new, settings, "ada"))
+    await run(rotate, settings, "ada", 3600.0)
+    await run(limit, settings, "ada", Budget(tokens_per_day=1000, cost_per_month=2.5, soft=True))
+    shown = await run(lambda: list_keys(settings, as_json=False))
+    assert [line.split()[0] for line in shown.splitlines()] == ["name", "bob", "ada", "ada"]
+    assert f"…{key[-4:]}" in shown
+    assert "1,000 tokens a day, 2.5 a month in costs (soft)" in shown
+    assert "ends " in shown
+    assert key not in shown
+    assert "secret" not in shown
+
+
+def test_the_commands_say_what_is_wrong(tmp_path: Path) -> None:
+    for words, said in (
+        (("key", "new", "a b", "--store", f"sqlite:{tmp_path / 'a.db'}"), "is not a name"),
+        (("key", "new", "ada", "--store", "memory:"), "--file"),
+        (("key", "revoke", "ada", "--store", f"sqlite:{tmp_path / 'a.db'}"), "no key of ada"),
+    ):
+        done = subprocess.run([*ANTIPHON, *words], capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert (done.returncode, said in done.stderr) == (2, True), done.stderr

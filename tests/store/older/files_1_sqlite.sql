@@ -1,0 +1,106 @@
+PRAGMA application_id = 1097757798;
+PRAGMA user_version = 1;
+BEGIN TRANSACTION;
+CREATE TABLE batch_files (
+        batch text NOT NULL,
+        file text NOT NULL,
+        PRIMARY KEY (batch, file)
+    );
+CREATE TABLE chunk_models (store text NOT NULL, model text NOT NULL, PRIMARY KEY (store, model));
+CREATE TABLE chunk_stores (
+        store text PRIMARY KEY,
+        chunks integer NOT NULL DEFAULT 0,
+        additions integer NOT NULL DEFAULT 0,
+        changes integer NOT NULL DEFAULT 0
+    );
+CREATE TABLE chunk_texts (id integer PRIMARY KEY, text text NOT NULL);
+CREATE TABLE chunk_vectors (
+        store text NOT NULL,
+        model text NOT NULL,
+        id integer NOT NULL,
+        file text NOT NULL,
+        vector blob NOT NULL,
+        PRIMARY KEY (store, model, id)
+    ) WITHOUT ROWID;
+CREATE TABLE chunks (
+        id integer PRIMARY KEY AUTOINCREMENT,
+        store text NOT NULL,
+        file text NOT NULL,
+        number integer NOT NULL
+    );
+CREATE TABLE chunks_without_vector (id integer PRIMARY KEY, store text NOT NULL);
+CREATE TABLE compatibility (oldest integer NOT NULL);
+INSERT INTO "compatibility" VALUES(1);
+CREATE TABLE discarded_documents (
+        store text NOT NULL,
+        document text NOT NULL,
+        PRIMARY KEY (store, document)
+    );
+CREATE TABLE file_batches (
+        id text PRIMARY KEY,
+        store text NOT NULL,
+        created_at integer NOT NULL,
+        cancelled boolean NOT NULL DEFAULT false
+    );
+CREATE TABLE file_parts (
+        file text NOT NULL,
+        number integer NOT NULL,
+        written_at integer NOT NULL,
+        data blob NOT NULL,
+        PRIMARY KEY (file, number)
+    );
+CREATE TABLE file_room (id integer PRIMARY KEY);
+INSERT INTO "file_room" VALUES(1);
+CREATE TABLE files (
+        id text PRIMARY KEY,
+        owner text NOT NULL,
+        created_at integer NOT NULL,
+        expires_at integer NOT NULL,
+        size integer NOT NULL,
+        purpose text NOT NULL,
+        filename text NOT NULL,
+        content_type text
+    );
+INSERT INTO "files" VALUES('file-1','ada',1800000000,1802592000,3,'batch','a.jsonl',NULL);
+CREATE TABLE vector_store_files (
+        store text NOT NULL,
+        file text NOT NULL,
+        owner text NOT NULL,
+        created_at integer NOT NULL,
+        status text NOT NULL,
+        size integer NOT NULL DEFAULT 0,
+        document text NOT NULL,
+        error_code text,
+        error_message text,
+        holder text,
+        held_until double precision NOT NULL DEFAULT 0,
+        attempts integer NOT NULL DEFAULT 0,
+        attributes blob NOT NULL,
+        chunking blob NOT NULL,
+        PRIMARY KEY (store, file)
+    );
+CREATE TABLE vector_stores (
+        id text PRIMARY KEY,
+        owner text NOT NULL,
+        created_at integer NOT NULL,
+        expires_at integer NOT NULL,
+        last_active_at integer NOT NULL,
+        details blob NOT NULL
+    );
+CREATE INDEX files_by_owner ON files (owner, id);
+CREATE INDEX files_by_age ON files (created_at, id);
+CREATE INDEX files_by_owner_and_size ON files (owner, expires_at, size);
+CREATE INDEX files_by_expiry ON files (expires_at, size);
+CREATE INDEX vector_stores_by_owner_and_age ON vector_stores (owner, created_at, id);
+CREATE INDEX vector_stores_by_age ON vector_stores (created_at, id);
+CREATE INDEX vector_stores_by_expiry ON vector_stores (expires_at);
+CREATE INDEX vector_store_files_by_age ON vector_store_files (store, created_at, file);
+CREATE INDEX vector_store_files_by_status ON vector_store_files (store, status, size);
+CREATE INDEX vector_store_files_by_file ON vector_store_files (file, store);
+CREATE INDEX vector_store_files_to_index ON vector_store_files (owner, held_until) WHERE status = 'in_progress';
+CREATE INDEX vector_store_files_by_owner ON vector_store_files (owner, size);
+CREATE INDEX file_batches_by_store ON file_batches (store);
+CREATE UNIQUE INDEX chunks_by_file ON chunks (store, file, number);
+DELETE FROM "sqlite_sequence";
+COMMIT;
+CREATE VIRTUAL TABLE chunk_words USING fts5 (words, content = '', detail = none, columnsize = 0);
