@@ -20,6 +20,7 @@ POLICIES = {
     "converted": "the engine gets it in another form",
     "notice": "left out, and a notice says so",
     "refused": "a 400 that names it",
+    "passed": "the whole request goes to the engine as it came",
     "never": "not emitted",
 }
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from aiohttp import web
+from conformance.chat.watcher import ChatWatcher
 from conformance.messages.watcher import MessagesWatcher
 from conformance.recorder import RECORDER, Watcher
 from conformance.responses import ResponsesWatcher
@@ -19,7 +20,7 @@ from antiphon.server.routes.multipart import FormPart, PartStart
 from antiphon.transport import reads_whole
 
 # By the name of the protocol.
-WATCHERS: Mapping[str, Watcher] = {each.protocol.name: each for each in (ResponsesWatcher(), MessagesWatcher())}
+WATCHERS: Mapping[str, Watcher] = {each.protocol.name: each for each in (ResponsesWatcher(), MessagesWatcher(), ChatWatcher())}
 _PATHS = ProtocolPaths(PROTOCOLS)
 
 

@@ -43,8 +43,8 @@ def exchange_of(request: CreateResponse, dialect: Dialect) -> Exchange:
 
 def arrivals(frames: Iterable[bytes], **fields: Any) -> Iterator[tuple[int, bytes]]:
     """What a client is sent, each piece with the number of the engine's frame that has brought it."""
-    request, came = read(**{"stream": True, **fields}).request, itertools.count()
-    encoder, last = CHAT.encoder(request), 0
+    given, came, last = read(**{"stream": True, **fields}), itertools.count(), 0
+    encoder = CHAT.encoder(given.request, given.facts)
 
     def arriving() -> Iterator[bytes]:
         nonlocal last
@@ -52,19 +52,19 @@ def arrivals(frames: Iterable[bytes], **fields: Any) -> Iterator[tuple[int, byte
             last = next(came)
             yield frame
 
-    for event in run_exchange(exchange_of(request, PLAIN), lambda step: arriving()):
+    for event in run_exchange(exchange_of(given.request, PLAIN), lambda step: arriving()):
         if sent := encoder.encode(event):
             yield last, sent
 
 
 def run(pieces: Iterable[bytes], dialect: Dialect = PLAIN, **fields: Any) -> tuple[bytes, dict[str, Any]]:
     """The stream and the whole answer to a request whose engine gives this answer."""
-    request = read(**{"tools": [WEATHER], "stream": True, **fields}).request
-    exchange, encoder = exchange_of(request, dialect), CHAT.encoder(request)
+    given = read(**{"tools": [WEATHER], "stream": True, **fields})
+    exchange, encoder = exchange_of(given.request, dialect), CHAT.encoder(given.request, given.facts)
     events: list[AnyEvent] = list(run_exchange(exchange, lambda step: pieces))
     stream = b"".join((*map(encoder.encode, events), *encoder.end))
     # A delta in its compact form is written as in its full one.
-    again = CHAT.encoder(request)
+    again = CHAT.encoder(given.request, given.facts)
     assert b"".join((*(again.encode(expand(event)) for event in events), *again.end)) == stream
     check_chunks(chunks_of(stream))
-    return stream, msgspec.json.decode(CHAT.whole(exchange.response, request))
+    return stream, msgspec.json.decode(CHAT.whole(exchange.response, given.request, given.facts))

@@ -94,6 +94,14 @@ def own_members(pieces: Iterable[Mapping[str, Any]], known: set[str]) -> dict[st
     return members
 
 
+def as_chunk(whole: bytes) -> dict[str, Any]:
+    """A whole answer as the only chunk of a stream."""
+    completion = msgspec.json.decode(whole)
+    (choice,) = completion["choices"]
+    calls = [{"index": at, **call} for at, call in enumerate(choice["message"].get("tool_calls") or [])]
+    return {**completion, "choices": [{**choice, "delta": {**choice["message"], "tool_calls": calls}}]}
+
+
 def whole_of(stream: bytes) -> dict[str, Any]:
     """The answer that an engine would give to the same request without `stream`."""
     chunks = chunks_of(stream)

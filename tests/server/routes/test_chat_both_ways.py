@@ -17,6 +17,7 @@ from support.completions import (
     OF_ANSWER,
     OF_CHOICE,
     THOUGHT_IN_TEXT,
+    as_chunk,
     choices_of,
     chunks_of,
     deltas_of,
@@ -39,14 +40,6 @@ TOOLS = [{"type": "function", "function": {"name": name, "parameters": {}}} for 
 SAME = {"reasoning": "reasoning_content"}
 
 Chunks = Sequence[dict[str, Any]]
-
-
-def as_chunk(whole: bytes) -> dict[str, Any]:
-    """A whole answer as the only chunk of a stream."""
-    completion = msgspec.json.decode(whole)
-    (choice,) = completion["choices"]
-    calls = [{"index": at, **call} for at, call in enumerate(choice["message"].get("tool_calls") or [])]
-    return {**completion, "choices": [{**choice, "delta": {**choice["message"], "tool_calls": calls}}]}
 
 
 def told(chunks: Chunks) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from support.completions import chunks_of, deltas_of, fault_of, finish_of, joine
 from support.engine import DONE, answer, call, chunk, text
 
 from antiphon.core.events.lifecycle import Heartbeat
+from antiphon.core.protocols.chat.places import Places
 from antiphon.core.protocols.chat.protocol import CHAT
 from antiphon.wire import events
 from antiphon.wire.responses import CreateResponse, Response
@@ -243,7 +244,7 @@ def test_every_piece_of_a_well_formed_answer_comes_with_the_frame_that_had_it(pa
 
 
 def test_a_sign_of_life_is_a_comment() -> None:
-    encoder = CHAT.encoder(CreateResponse())
+    encoder = CHAT.encoder(CreateResponse(), Places())
     response = Response(id="resp_1", created_at=1, model="m")
     assert encoder.encode(Heartbeat(response=response)) == b""
     assert encoder.encode(events.ResponseInProgress(response=response)) == b""

@@ -54,6 +54,3 @@ class Places(Struct):
             return "messages"
         path, names = self.items[at]
         return path + _MEMBER.sub(lambda member: names.get(member[0], member[0]), found["rest"])
-
-
-NO_PLACES = Places()

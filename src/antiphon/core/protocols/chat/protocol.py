@@ -9,7 +9,7 @@ from msgspec import UNSET
 from antiphon.core.events.encode import Encoder
 from antiphon.core.protocols.chat.answer import response_to_completion, with_extras
 from antiphon.core.protocols.chat.encoder import ChatEncoder
-from antiphon.core.protocols.chat.places import NO_PLACES, Places
+from antiphon.core.protocols.chat.places import Places
 from antiphon.core.protocols.chat.read import body_to_request
 from antiphon.core.protocols.chat.ways import NO_RULES, Rules
 from antiphon.core.protocols.client_protocol import JSON, ClientProtocol, ErrorAnswer, ReadRequest
@@ -31,10 +31,10 @@ class ChatProtocol(ClientProtocol):
     def read(self, body: bytes, headers: Mapping[str, str], limits: RequestLimits, owner: str = "") -> ReadRequest:
         return body_to_request(body, limits, self._rules, owner)
 
-    def encoder(self, request: CreateResponse, facts: Places = NO_PLACES) -> Encoder:
+    def encoder(self, request: CreateResponse, facts: Places) -> Encoder:
         return ChatEncoder(request, facts)
 
-    def whole(self, response: Response, request: CreateResponse, facts: Places = NO_PLACES) -> bytes:
+    def whole(self, response: Response, request: CreateResponse, facts: Places) -> bytes:
         completion = response_to_completion(response, request)
         return msgspec.json.encode(
             completion if response.engine_extras is UNSET else with_extras(completion, response.engine_extras)
