@@ -20,6 +20,7 @@ from support.programs import Missing, leave_out, why_no_llamacpp
 from support.stores import Clock
 
 from antiphon import logs
+from antiphon.settings.tables import VectorStoreSettings
 from antiphon.store import Store, open_store
 
 # Machines differ in speed; no test depends on timing.
@@ -89,6 +90,12 @@ async def engine() -> AsyncIterator[MockEngine]:
 def both_transports(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs a test once on each transport."""
     monkeypatch.setitem(DEFAULTS, "transport", request.param)
+
+
+@pytest.fixture
+def without_embeddings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gateways list the models of their engines, and none of their own."""
+    monkeypatch.setitem(DEFAULTS, "vector_stores", VectorStoreSettings(embedding_model="off"))
 
 
 @pytest_asyncio.fixture

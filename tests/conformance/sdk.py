@@ -26,11 +26,11 @@ from pydantic import BaseModel
 ID = "ID"
 WRAPPERS = (typing.Annotated, typing.Required, typing.NotRequired)
 # Methods that are another method with something on top, or no request of their own.
-NOT_ROUTES = {"parse"}
+NOT_ROUTES = {"parse", "upload_file_chunked"}
 NOT_PARAMETERS = {"extra_headers", "extra_query", "extra_body", "timeout"}
 OF_MODELS = ("GET /models/", "DELETE /models/")
 # What stands for a parameter that cannot be a string.
-DUMMIES: dict[str, Any] = {"items": [], "file": b""}
+DUMMIES: dict[str, Any] = {"items": [], "file": b"", "data": b""}
 # Its parameters are the request fields.
 CREATE = "POST /responses"
 
@@ -102,6 +102,7 @@ def _routes() -> dict[str, set[str]]:
             *(client.responses, client.conversations, client.models, client.files, client.vector_stores),
             client.containers,
             client.batches,
+            client.uploads,
         )
         for method in (method for resource in resources for method in _methods(resource)):
             parameters = inspect.signature(method).parameters

@@ -73,6 +73,7 @@ async def test_the_items_of_a_conversation_are_added_listed_fetched_and_deleted(
     assert (await gateway.get(path))[1]["data"] == []
 
 
+@pytest.mark.usefixtures("without_embeddings")
 async def test_models_are_listed_and_fetched(gateway: GatewayUnderTest) -> None:
     _, models = await gateway.get("/v1/models")
     assert [model["id"] for model in models["data"]] == ["mock"]

@@ -128,6 +128,7 @@ async def test_a_conversation_with_a_tool_carries_its_whole_history(gateway: Gat
     assert [message["role"] for message in engine.last["messages"]] == ["user", "assistant", "tool"]
 
 
+@pytest.mark.usefixtures("without_embeddings")
 async def test_models(gateway: GatewayUnderTest) -> None:
     async with async_client(gateway) as client:
         assert [model.id async for model in client.models.list()] == ["mock"]

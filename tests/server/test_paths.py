@@ -15,6 +15,7 @@ from antiphon.server.paths import ProtocolPaths
 PREFIXES = ["/v1", "", "/openai/v1", "/openai"]
 
 
+@pytest.mark.usefixtures("without_embeddings")
 @pytest.mark.parametrize("slash", ["", "/"])
 @pytest.mark.parametrize("prefix", PREFIXES)
 async def test_every_prefix_serves_the_whole_api(gateway: GatewayUnderTest, prefix: str, slash: str) -> None:
@@ -93,6 +94,7 @@ async def test_a_deployment_serves_all_that_belongs_to_responses(engine: MockEng
         assert (await gateway.get(f"{path}/{response['id']}", method="DELETE"))[0] == 200
 
 
+@pytest.mark.usefixtures("without_embeddings")
 async def test_azures_client_works_with_its_own_key_header(engine: MockEngine) -> None:
     async with running_gateway(engine, api_key=("azure-key",)) as gateway:
         azure = AsyncAzureOpenAI(azure_endpoint=gateway.url, api_key="azure-key", api_version="2025-04-01-preview")

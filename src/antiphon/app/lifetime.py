@@ -107,8 +107,8 @@ async def watch(app: web.Application) -> AsyncIterator[None]:
 async def sweep(app: web.Application, limits: StoreLimits) -> AsyncIterator[None]:
     stored, resources = sweep_store(app[APP].gateway.store, limits), app[APP].resources
     files, stores = sweep_files(resources.files), sweep_files(resources.vector_stores, kind="vector_stores")
-    batches = sweep_files(resources.batches, kind="batches")
-    async with _tasks(stored, files, stores, batches):
+    batches, uploads = sweep_files(resources.batches, kind="batches"), sweep_files(resources.uploads, kind="uploads")
+    async with _tasks(stored, files, stores, batches, uploads):
         yield
 
 

@@ -52,6 +52,7 @@ from antiphon.engines.upstream import Engine
 from antiphon.files.batches.batches import Batches
 from antiphon.files.file_inputs import MOST_PROCESSES, OWN_PROCESSES, FileInputs, FileTexts
 from antiphon.files.library import FileLibrary
+from antiphon.files.uploads import Uploads
 from antiphon.gateway.background.workers import Workers
 from antiphon.gateway.batches.line_run import LineParts
 from antiphon.gateway.batches.runner import BatchRunner
@@ -61,6 +62,7 @@ from antiphon.gateway.limits.threads import ViewPlaces
 from antiphon.gateway.runs.checker import Checker
 from antiphon.gateway.runs.gateway import Gateway, asks_for_approval
 from antiphon.gateway.runs.observers import MakeObserver
+from antiphon.gateway.runs.own_embeddings import OwnEmbeddings
 from antiphon.gateway.runs.steps import Equipment
 from antiphon.gateway.runs.timers import Timeouts
 from antiphon.gateway.state.conversations import Conversations
@@ -200,8 +202,10 @@ class Storage(Struct, frozen=True):
 
     files: FileLibrary
     batches: Batches
+    uploads: Uploads
     texts: FileTexts
     retrieval: Retrieval
+    embeddings: OwnEmbeddings
     # None: the settings switch them off.
     containers: Containers | None
 
@@ -213,15 +217,26 @@ def make_storage(given: Given, reader: Checker, pool: Pool) -> Storage:
     models = EmbeddingModels(settings.vector_stores, pool, given.session)
     retrieval = Retrieval(settings.vector_stores, stored, files, texts, models, extensions.intervals.indexing)
     batches = Batches(stored, files, batch_limits(settings), new_id)
-    return Storage(files, batches, texts, retrieval, make_containers(settings, files, extensions.kernels, given.part.slot))
+    containers = make_containers(settings, files, extensions.kernels, given.part.slot)
+    return Storage(files, batches, Uploads(stored, files, new_id), texts, retrieval, OwnEmbeddings(models.own), containers)
 
 
 def make_resources(storage: Storage, gateway: Gateway) -> Resources:
     stores = storage.retrieval.stores
-    gateway.owners.moving_too += [storage.files.move_owner, stores.move_owner, storage.batches.move_owner]
+    owned = (storage.files, stores, storage.batches, storage.uploads)
+    gateway.owners.moving_too += [each.move_owner for each in owned]
     conversations = Conversations(gateway.store, retention=gateway.retention, files=storage.files)
     retrieval = storage.retrieval
-    return Resources(conversations, storage.files, stores, retrieval.store_files, storage.batches, storage.containers)
+    return Resources(
+        conversations,
+        storage.files,
+        stores,
+        retrieval.store_files,
+        storage.batches,
+        storage.uploads,
+        storage.embeddings,
+        storage.containers,
+    )
 
 
 class Tools(Struct, frozen=True):
@@ -382,7 +397,7 @@ def make_batch_runner(
     settings, stored = given.settings, given.store.files
     by_path = {path: each for each in protocols for path in each.paths}
     options = batch_options(settings, given.extensions.intervals.batch_step)
-    parts = LineParts(new_id("gateway"), gateway, stored.database, storage.files, by_path, options.attempts)
+    parts = LineParts(new_id("gateway"), gateway, stored.database, storage.files, by_path, storage.embeddings, options.attempts)
     return BatchRunner(stored, storage.files, reader.run, parts, options)
 
 

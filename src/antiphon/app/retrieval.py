@@ -62,6 +62,11 @@ class EmbeddingModels:
         self._by_model: dict[str, Embedder] = {}
 
     @property
+    def own(self) -> WordVectors | None:
+        """For requests that ask for vectors."""
+        return None if self._settings.embedding_model == OFF else self._word_vectors
+
+    @property
     def current(self) -> Embedder | None:
         """For what is added now. None: searches use words alone."""
         chosen = self._settings.embedding_model

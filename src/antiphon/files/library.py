@@ -212,6 +212,10 @@ class FileLibrary:
         await self._contents.remove(id)
         return removed
 
+    async def remove_contents(self, id: str) -> None:
+        """Of what is no file."""
+        await self._contents.remove(id)
+
     async def sweep(self) -> int:
         """Removes files that have expired, and what uploads that died have left. Returns how many."""
         if not self._files.is_used():
@@ -242,7 +246,7 @@ class Upload:
     def __init__(self, library: FileLibrary, id: str, owner: str, used: BytesUsed | None, writer: ContentWriter) -> None:
         """`used`: None if there is no limit."""
         self._library = library
-        self._id = id
+        self.id = id
         self._owner = owner
         self._used = used
         self._writer = writer
@@ -286,14 +290,14 @@ class Upload:
     async def close(self, filename: str, purpose: str, expires_after: int | None, content_type: str | None) -> FileRecord:
         """All of it is there. Its row is still to be written; then it is `added()`."""
         await self._close()
-        return self._library.record_of(self._id, self._owner, self.size, filename, purpose, expires_after, content_type)
+        return self._library.record_of(self.id, self._owner, self.size, filename, purpose, expires_after, content_type)
 
     def added(self) -> None:
         self._is_finished = True
 
     async def _add(self, filename: str, purpose: str, expires_after: int | None, content_type: str | None) -> FileRecord:
         given = filename, purpose, expires_after, content_type
-        record = await self._library.add(self._id, self._owner, self.size, *given)
+        record = await self._library.add(self.id, self._owner, self.size, *given)
         self.added()
         return record
 

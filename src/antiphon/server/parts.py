@@ -8,9 +8,11 @@ from msgspec import Struct
 from antiphon.errors import Unauthorized
 from antiphon.files.batches.batches import Batches
 from antiphon.files.library import FileLibrary
+from antiphon.files.uploads import Uploads
 from antiphon.files.vector_stores.store_files import StoreFiles
 from antiphon.files.vector_stores.vector_stores import VectorStores
 from antiphon.gateway.runs.gateway import Gateway
+from antiphon.gateway.runs.own_embeddings import OwnEmbeddings
 from antiphon.gateway.state.conversations import Conversations
 from antiphon.gateway.state.owners import Keyring
 from antiphon.ids import ADMIN
@@ -57,6 +59,8 @@ class Resources(Struct, frozen=True):
     vector_stores: VectorStores
     store_files: StoreFiles
     batches: Batches
+    uploads: Uploads
+    embeddings: OwnEmbeddings
     # None: the settings switch them off.
     containers: Containers | None
 

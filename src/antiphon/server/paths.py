@@ -26,7 +26,7 @@ OF_DEPLOYMENTS = tuple(VERSION + path for path in ("/responses", "/chat/completi
 MAYBE_SLASH, _SLASH = "{slash:/?}", "{slash}"
 
 # Where files are uploaded. Other limits count there than for other bodies.
-UPLOADS = tuple(VERSION + path for path in ("/files", "/containers/{id}/files"))
+UPLOADS = tuple(VERSION + path for path in ("/files", "/containers/{id}/files", "/uploads/{id}/parts"))
 
 
 def under_all_paths(routes: Iterable[web.RouteDef]) -> Iterator[web.RouteDef]:
@@ -61,7 +61,11 @@ _UPLOAD = re.compile("|".join(path.replace("{id}", "[^/]+") for upload in UPLOAD
 
 def is_upload(method: str, path: str) -> bool:
     # The pattern is not needed for most: a suffix is found faster.
-    return method == "POST" and path.endswith(("/files", "/files/")) and _UPLOAD.fullmatch(path.removesuffix("/")) is not None
+    return (
+        method == "POST"
+        and path.endswith(("/files", "/files/", "/parts", "/parts/"))
+        and _UPLOAD.fullmatch(path.removesuffix("/")) is not None
+    )
 
 
 def is_uploaded_form(request: web.BaseRequest) -> bool:

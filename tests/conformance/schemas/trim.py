@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-ROUTES = ("/responses", "/conversations", "/models", "/files", "/vector_stores", "/containers", "/batches")
+ROUTES = ("/responses", "/conversations", "/models", "/files", "/vector_stores", "/containers", "/batches", "/uploads")
 # Of no route: the events of a WebSocket, and the body of an error.
 ALSO = ("ResponsesServerEvent", "WebSocketErrorEvent", "Error")
 PROSE = {"description", "example", "examples", "title"}

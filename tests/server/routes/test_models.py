@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import pytest
 from support.background import Background
 from support.engine import MockEngine, Refusal, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.operations import counted_calls
+
+pytestmark = pytest.mark.usefixtures("without_embeddings")
 
 NOTICE = "model gpt-5 is not known here: answered by mock"
 

@@ -3,10 +3,11 @@
 import asyncio
 
 import aiohttp
+import aiohttp.web
 import msgspec
 import pytest
 from support.engine import CUT, DONE, MockEngine, Refusal, Writer, chunk, text
-from support.gateway import GatewayUnderTest, running_gateway, standing_before
+from support.gateway import GatewayUnderTest, running_gateway, standing_before, started
 from support.raw_client import dialled, post
 from support.raw_server import CHUNKED, Answer, chunked, raw_server, sized
 
@@ -41,6 +42,49 @@ async def test_other_routes_are_passed_through(path: str) -> None:
     async with running_gateway(engine) as gateway:
         assert await gateway.post({"input": "x"}, path=path) == (200, {"echo": {"input": "x"}})
     await engine.stop()
+
+
+@pytest.mark.parametrize("path", ["/v1/moderations", "/v1/rerank", "/v1/images/generations", "/v1/audio/speech"])
+async def test_what_only_some_engines_serve_goes_to_one_that_does(path: str) -> None:
+    speaker = MockEngine(paths={path: lambda body: {"echo": body}})
+    speaker.lists("speaker")
+    async with started(MockEngine()) as other, started(speaker), running_gateway(other, speaker) as gateway:
+        for model in ("speaker", "mock-voice"):
+            assert await gateway.post({"model": model, "input": "x"}, path=path) == (
+                200,
+                {"echo": {"model": model, "input": "x"}},
+            )
+        status, answer = await gateway.post({"model": "mock", "input": "x"}, path=path)
+        assert (status, answer["error"]["code"]) == (404, "not_served")
+        assert other.url in answer["error"]["message"]
+
+
+async def test_a_form_goes_to_the_engine_of_its_model_as_it_came() -> None:
+    path, seen = "/v1/audio/transcriptions", list[tuple[str, bytes]]()
+
+    async def hear(request: aiohttp.web.Request) -> aiohttp.web.Response:
+        seen.append((request.headers["Content-Type"], await request.read()))
+        return aiohttp.web.json_response({"text": "heard"})
+
+    app = aiohttp.web.Application()
+    app.add_routes([aiohttp.web.post(path, hear), aiohttp.web.get("/v1/models", lists_whisper)])
+    runner = aiohttp.web.AppRunner(app)
+    await runner.setup()
+    await aiohttp.web.TCPSite(runner, "127.0.0.1", 0).start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with started(MockEngine()) as other, running_gateway(other, url) as gateway:
+        form = aiohttp.FormData({"model": "whisper"})
+        form.add_field("file", b"RIFF\x00\xff", filename="a.wav", content_type="audio/wav")
+        async with gateway.client.post(gateway.url + path, data=form) as answer:
+            assert (answer.status, await answer.json()) == (200, {"text": "heard"})
+        [(kind, body)] = seen
+        assert kind.startswith("multipart/form-data; boundary=")
+        assert b"RIFF\x00\xff" in body
+    await runner.cleanup()
+
+
+async def lists_whisper(request: aiohttp.web.Request) -> aiohttp.web.Response:
+    return aiohttp.web.json_response({"object": "list", "data": [{"id": "whisper", "object": "model"}]})
 
 
 async def test_a_cut_in_a_passed_through_stream_is_seen_by_the_client(gateway: GatewayUnderTest, engine: MockEngine) -> None:

@@ -14,7 +14,7 @@ from antiphon.server.bodies import Bodies
 from antiphon.server.routes.table import API_ROUTES, ROUTES, route_table
 
 # They have nothing to read, or a form.
-WITHOUT = ("/cancel", "/files")
+WITHOUT = ("/cancel", "/files", "/parts")
 READS = re.compile(r"request\.(read|json|text|post|content)\b")
 
 

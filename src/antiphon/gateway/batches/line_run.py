@@ -22,6 +22,8 @@ from antiphon.gateway.limits.threads import LARGE_BODY, run_aside
 from antiphon.gateway.runs.gateway import Gateway, ReceivedRequest
 from antiphon.gateway.runs.observers import arrive
 from antiphon.gateway.runs.outbox import NoSink
+from antiphon.gateway.runs.own_embeddings import PATH as EMBEDDINGS
+from antiphon.gateway.runs.own_embeddings import OwnEmbeddings
 from antiphon.gateway.runs.passed_requests import PassedBody, PassedRequest, counted_usage, model_of
 from antiphon.gateway.runs.run import BUG, ResponseRun
 from antiphon.gateway.state.record_format import decode_calls, encode_call
@@ -53,6 +55,7 @@ class LineParts(NamedTuple):
     database: Database
     library: FileLibrary
     protocols: Mapping[str, ClientProtocol]
+    embeddings: OwnEmbeddings
     attempts: int
 
 
@@ -204,6 +207,10 @@ class LineRun:
     async def _pass_on(self, body: bytes) -> Answer:
         gateway, owner, began = self._gateway, self._owner, asyncio.get_running_loop().time()
         named = await gateway.aside(partial(model_of, body), owner, large=len(body) >= LARGE_BODY, patient=True)
+        own = self._parts.embeddings
+        if self.line.endpoint == EMBEDDINGS and await own.answers_for(named, gateway):
+            answered = await own.answer(gateway, body, owner, patient=True, channel=BATCH)
+            return Answer(200, answered, objects.usage_of(answered))
         passed_body = PassedBody(body, named, self.line.prefix or None)
         passed = await PassedRequest.choose(gateway, owner, passed_body, patient=True)
         seat = gateway.admission.engines.seat(owner, patient=True)

@@ -135,7 +135,7 @@ async def models(request: web.Request) -> web.Response:
         return to_json({"data": shown, "has_more": False, "first_id": first, "last_id": last})
     window = request.app[APP].limits.context_window
     help = {name: _help(request, name) for name in found}
-    listing = {
+    listing: dict[str, Any] = {
         "object": "list",
         "data": [_to_openai(known) for known in found.values()],
         "models": [
@@ -143,6 +143,9 @@ async def models(request: web.Request) -> web.Response:
             for name, known in found.items()
         ],
     }
+    if (own := request.app[APP].resources.embeddings.model) is not None and own not in found:
+        # It answers no conversation, so Codex is not offered it.
+        listing["data"].append(_to_openai(_own(own)))
     helped = {name: structs.asdict(given) for name, given in help.items() if given}
     return to_json(listing | {"antiphon_help": helped} if helped else listing)
 
@@ -180,6 +183,8 @@ async def _model(request: web.Request, name: str) -> Model | None:
     known = found.get(name) or found.get(called or name)
     if known is not None:
         return known
+    if name == request.app[APP].resources.embeddings.model:
+        return _own(name)
     return _unlisted(name) if called is not None or any(engine.takes_any_model for engine in ready) else None
 
 
@@ -192,6 +197,11 @@ def _help(request: web.Request, name: str) -> Help:
     lists = next((knowledge for knowledge in ready if knowledge.listed(model) is not None), None)
     knows = lists or next((knowledge for knowledge in ready if knowledge.serves(model)), next(iter(ready), None))
     return knows.help_for(model, gateway.environment.help) if knows is not None else NO_HELP
+
+
+def _own(name: str) -> Model:
+    """The model of embeddings that comes with Antiphon."""
+    return Model(id=name, created=0, owned_by="antiphon")
 
 
 def _unlisted(name: str) -> Model:

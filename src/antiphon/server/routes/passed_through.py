@@ -12,17 +12,20 @@ import aiohttp
 from aiohttp import web
 
 from antiphon.core.knowledge.retry_advice import headers_to_advice
+from antiphon.core.protocols.client_protocol import JSON
+from antiphon.engines.bodies import read_error
 from antiphon.engines.upstream import Engine
-from antiphon.errors import seconds_to_header
+from antiphon.errors import NotFound, seconds_to_header
 from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.limits.threads import LARGE_BODY
-from antiphon.gateway.runs.gateway import ReceivedRequest
+from antiphon.gateway.runs.gateway import Gateway, ReceivedRequest
 from antiphon.gateway.runs.passed_requests import PassedBody, PassedRequest, PassedUsage, counted_usage, model_of
-from antiphon.server.answers import notice_header
+from antiphon.server.answers import notice_header, to_answer
 from antiphon.server.bodies import Bodies, in_turn
 from antiphon.server.parts import APP
-from antiphon.server.paths import canonical_path
+from antiphon.server.paths import canonical_path, is_form
 from antiphon.server.request_state import OWNER, STATE
+from antiphon.server.routes.multipart import LONGEST_FIELD, FormReader, PartStart, boundary_of
 
 # The headers of an engine's answer that the client gets. `Retry-After` comes in whole seconds; `x-request-id` and
 # `openai-processing-ms` are the gateway's own. The others are about a connection or a server, or are secrets, as `Set-Cookie`,
@@ -56,6 +59,80 @@ async def passed_through(request: web.Request, bodies: Bodies) -> web.StreamResp
     async with request.app[APP].gateway.admission.entered(request[OWNER]) as seat:
         named = await in_turn(request, partial(model_of, body), large=len(body) >= LARGE_BODY)
         return await _pass_through(request, PassedBody(body, named), seat)
+
+
+async def embeddings(request: web.Request, bodies: Bodies) -> web.StreamResponse:
+    """The engine's, or those of the model that comes with Antiphon."""
+    body, app = await bodies.read(request), request.app[APP]
+    if (checking := app.gateway.check_budget(request[OWNER])) is not None:
+        await checking
+    async with app.gateway.admission.entered(request[OWNER]) as seat:
+        named = await in_turn(request, partial(model_of, body), large=len(body) >= LARGE_BODY)
+        own = app.resources.embeddings
+        if not await own.answers_for(named, app.gateway):
+            return await _pass_through(request, PassedBody(body, named), seat)
+        request[STATE].logged["model"] = named
+        return to_answer(await own.answer(app.gateway, body, request[OWNER]), JSON, {})
+
+
+# ---- what only some engines serve: sounds, images, ranks, moderations ------------------------------------------------
+
+# How an engine says that it has no such route, or no such model there.
+NOT_SERVED = frozenset({404, 405, 501})
+NOBODY = "No engine serves POST {path} here. {said}"
+SAID = "{root} answers with HTTP {status}."
+
+
+async def passed_to_its_engine(request: web.Request, bodies: Bodies) -> web.StreamResponse:
+    """To the engines that have its model, and if none has, to all, one after another, until one of them serves it. The body is
+    JSON or a form."""
+    app, body = request.app[APP], await bodies.read(request)
+    kind, path = request.headers.get("Content-Type", JSON), canonical_path(request)
+    read = partial(_model_in_form, body, kind) if is_form(request) else partial(model_of, body)
+    if (checking := app.gateway.check_budget(request[OWNER])) is not None:
+        await checking
+    async with app.gateway.admission.entered(request[OWNER]) as seat:
+        named = await in_turn(request, read, large=len(body) >= LARGE_BODY)
+        engines = await _engines_for(named or request.match_info.get("deployment"), app.gateway)
+        refusals = []
+        async with app.open.answers.opened(), app.gateway.in_time(asyncio.get_running_loop().time()):
+            for engine in engines:
+                await seat.take(engine)
+                answer = await engine.post(path, body, {"Content-Type": kind})
+                if answer.status not in NOT_SERVED:
+                    request[STATE].logged |= {"engine": engine.root, "model": named}
+                    response = web.StreamResponse()
+                    passed = PassedRequest(body, engine, named, ())
+                    with counted_usage(app.gateway, request[OWNER], passed, "passed") as usage:
+                        # Sounds and images are no text: without a word of the engine, nothing is estimated.
+                        usage.begin(b"", failed=not answer.ok)
+                        await _pass_on(answer, engine, request, response, usage)
+                    return response
+                # Read, so that the engine is not cut off in the middle of its sentence.
+                await read_error(answer)
+                refusals.append(SAID.format(root=engine.root, status=answer.status))
+    raise NotFound(NOBODY.format(path=path, said=" ".join(refusals)), code="not_served")
+
+
+async def _engines_for(model: str | None, gateway: Gateway) -> Sequence[Engine]:
+    try:
+        return (await gateway.pool.choose(model, None)).engines
+    except NotFound:
+        # An engine for sounds or images may list no models, or others.
+        return await gateway.pool.ready_engines()
+
+
+def _model_in_form(body: bytes, content_type: str) -> str | None:
+    """The field `model` of a form."""
+    reader, name, value = FormReader(boundary_of(content_type)), None, b""
+    for event in reader.receive(body):
+        if isinstance(event, PartStart):
+            name, value = event.name, b""
+        elif name == "model":
+            if not isinstance(event, bytes):
+                return value.decode(errors="replace")
+            value = (value + event)[:LONGEST_FIELD]
+    return None
 
 
 async def pass_received(request: web.Request, received: ReceivedRequest) -> web.StreamResponse:

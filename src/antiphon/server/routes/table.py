@@ -23,9 +23,9 @@ from antiphon.server.routes import (
     vector_stores,
     websocket,
 )
-from antiphon.server.routes.bulk import batches, message_batches
+from antiphon.server.routes.bulk import batches, message_batches, uploads
 from antiphon.server.routes.metrics import metrics
-from antiphon.server.routes.passed_through import passed_through
+from antiphon.server.routes.passed_through import embeddings, passed_through, passed_to_its_engine
 from antiphon.server.usage import organization
 
 Answer: TypeAlias = Awaitable[web.StreamResponse]
@@ -35,6 +35,13 @@ def _post(path: str, handler: Callable[..., Answer], bodies: Bodies | None) -> w
     """`bodies`: how large they may be. None: the handler reads none, or a form, piece by piece."""
     return web.post(path, handler if bodies is None else partial(handler, bodies=bodies))
 
+
+# What only some engines serve.
+ENGINE_PATHS = (
+    *("audio/speech", "audio/transcriptions", "audio/translations"),
+    *("images/generations", "images/edits", "images/variations"),
+    *("rerank", "moderations"),
+)
 
 # Also under other prefixes.
 API_ROUTES = [
@@ -70,6 +77,11 @@ API_ROUTES = [
     web.get("/v1/files/{id}", files.retrieve),
     web.delete("/v1/files/{id}", files.delete),
     web.get("/v1/files/{id}/content", files.content),
+    _post("/v1/uploads", uploads.create, SMALL),
+    # A form is read piece by piece.
+    _post("/v1/uploads/{id}/parts", uploads.add_part, None),
+    _post("/v1/uploads/{id}/complete", uploads.complete, SMALL),
+    _post("/v1/uploads/{id}/cancel", uploads.cancel, None),
     _post("/v1/batches", batches.create, SMALL),
     web.get("/v1/batches", batches.list_batches),
     web.get("/v1/batches/{id}", batches.retrieve),
@@ -103,7 +115,8 @@ API_ROUTES = [
     web.get("/v1/organization/costs", organization.costs),
     _post("/v1/chat/completions", passed_through, LARGE),
     _post("/v1/completions", passed_through, LARGE),
-    _post("/v1/embeddings", passed_through, LARGE),
+    _post("/v1/embeddings", embeddings, LARGE),
+    *(_post(f"/v1/{path}", passed_to_its_engine, LARGE) for path in ENGINE_PATHS),
 ]
 OTHER_ROUTES = [
     web.get("/health", models.health),
@@ -122,6 +135,7 @@ OTHER_ROUTES = [
     web.get("/inspector/stored/conversations", inspector_lists.conversations),
     web.get("/inspector/stored/files", inspector_lists.files),
     web.get("/inspector/stored/vector_stores", inspector_lists.vector_stores),
+    web.get("/inspector/stored/batches", inspector_lists.batches),
     web.get("/inspector/stored/containers", inspector_lists.containers),
 ]
 

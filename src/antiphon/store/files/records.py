@@ -205,3 +205,30 @@ class ClaimedLine(Struct, frozen=True, kw_only=True):
     lost: int
     failures: int
     begun_calls: tuple[bytes, ...] = ()
+
+
+# ---- uploads in parts ------------------------------------------------------------------------------------------------
+
+
+class UploadRecord(Struct, frozen=True, kw_only=True):
+    """The names are those of the columns. `life`: seconds after which the file expires."""
+
+    id: str
+    owner: str
+    created_at: int
+    expires_at: int
+    status: str
+    bytes: int
+    filename: str
+    purpose: str
+    content_type: str | None = None
+    life: int | None = None
+    # Once it is complete.
+    file: str | None = None
+
+
+class PartRecord(Struct, frozen=True, kw_only=True):
+    id: str
+    upload: str
+    created_at: int
+    size: int

@@ -1,4 +1,5 @@
-"""The tables of the database of files: chunks with their words and vectors, uploaded files, vector stores, batches.
+"""The tables of the database of files: chunks with their words and vectors, uploaded files, vector stores, batches,
+uploads in parts.
 
 What is read of chunks for every search is apart from what is read of the few that are found: the rows of the former are small.
 """
@@ -223,8 +224,37 @@ BATCHES = (
 )
 
 
+# ---- uploads in parts ------------------------------------------------------------------------------------------------
+
+UPLOADS = (
+    # Their parts are contents without a file.
+    """CREATE TABLE uploads (
+        id text PRIMARY KEY,
+        owner text NOT NULL,
+        created_at bigint NOT NULL,
+        expires_at bigint NOT NULL,
+        status text NOT NULL,
+        bytes bigint NOT NULL,
+        filename text NOT NULL,
+        purpose text NOT NULL,
+        content_type text,
+        life bigint,
+        file text
+    )""",
+    "CREATE INDEX uploads_by_owner ON uploads (owner, status)",
+    "CREATE INDEX uploads_by_expiry ON uploads (expires_at)",
+    """CREATE TABLE upload_parts (
+        id text PRIMARY KEY,
+        upload text NOT NULL,
+        created_at bigint NOT NULL,
+        size bigint NOT NULL
+    )""",
+    "CREATE INDEX upload_parts_by_upload ON upload_parts (upload)",
+)
+
+
 # ---- migrations ------------------------------------------------------------------------------------------------------
 # As in `store/sql/schema.py`, which has those of responses.
 
 # Never change a migration that was released: append a new one.
-FILE_MIGRATIONS: Migrations = ((*FILES, *VECTOR_STORES, *CHUNKS), BATCHES)
+FILE_MIGRATIONS: Migrations = ((*FILES, *VECTOR_STORES, *CHUNKS), BATCHES, UPLOADS)

@@ -205,15 +205,19 @@ class WordVectors:
         self._turn = threading.Lock()
 
     async def embed(self, texts: Sequence[str], *, query: bool) -> "Vectors | None":
-        return await asyncio.to_thread(self._embed, [text[:LONGEST_QUERY] if query else text for text in texts])
+        return (await self.embed_counted([text[:LONGEST_QUERY] if query else text for text in texts]))[0]
 
-    def _embed(self, texts: Sequence[str]) -> "Vectors":
+    async def embed_counted(self, texts: Sequence[str]) -> tuple["Vectors", int]:
+        """And how many tokens they have."""
+        return await asyncio.to_thread(self._embed, texts)
+
+    def _embed(self, texts: Sequence[str]) -> tuple["Vectors", int]:
         import numpy
 
         with self._turn:
             loaded = self._loaded = self._loaded or _load()
             parts = [_embed(loaded, texts[at : at + TEXTS_AT_ONCE]) for at in range(0, len(texts), TEXTS_AT_ONCE)]
-        return numpy.concatenate(parts)
+        return numpy.concatenate([vectors for vectors, _ in parts]), sum(tokens for _, tokens in parts)
 
 
 def _load() -> Loaded:
@@ -227,7 +231,7 @@ def _load() -> Loaded:
         return Loaded(file.get_tensor(TENSOR), tokenizer)
 
 
-def _embed(loaded: Loaded, texts: Sequence[str]) -> "Vectors":
+def _embed(loaded: Loaded, texts: Sequence[str]) -> tuple["Vectors", int]:
     import numpy
 
     encoded = loaded.tokenizer.encode_batch([_encodable(text) for text in texts], add_special_tokens=False)
@@ -236,7 +240,7 @@ def _embed(loaded: Loaded, texts: Sequence[str]) -> "Vectors":
         # A piece that stands in a text nine times counts three times: such a text is still about other things, too.
         pieces, times = numpy.unique(numpy.array(each.ids, numpy.int64), return_counts=True)
         sums[row] = numpy.sqrt(times).astype(numpy.float32) @ loaded.pieces[pieces].astype(numpy.float32)
-    return normalized(sums)
+    return normalized(sums), sum(len(each.ids) for each in encoded)
 
 
 def _encodable(text: str) -> str:
