@@ -236,7 +236,7 @@ a worker process or a whole gateway is killed every {KILL_EVERY:g} s, {found.kil
 | tokens in the usage of their keys | {found.counted_tokens:,} |
 | tokens of answers that were not stored | {found.unstored_tokens:,} |
 | of these not in the usage, because a process was killed before it wrote them | {found.lost_tokens:,} |
-| of these seen by clients within {INTERVAL:g} s of a kill | {found.may_be_lost:,} |
+| of these seen by clients within {INTERVAL + LATE:g} s of a kill | {found.may_be_lost:,} |
 | a hard budget, in tokens | {found.budget:,} |
 | used of it | {found.budget_used:,} |
 | the last request that was let in began so long after it was used up | {found.let_in_late:g} s |
