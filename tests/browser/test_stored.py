@@ -5,10 +5,13 @@ from pathlib import Path
 import msgspec
 from openai import AsyncOpenAI
 from playwright.async_api import Browser, Page, Route, expect
+from support import batches
+from support.batches import line, sdk
 from support.browser import faults_for_some_people, new_page
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest
 from support.kernels import ScriptedKernels, interpreting
+from support.ways_in import Doors, until
 
 
 async def test_a_server_without_the_list_is_said_to_have_none(browser: Browser, gateway: GatewayUnderTest) -> None:
@@ -126,3 +129,25 @@ async def test_a_container_shows_its_files(browser: Browser, engine: MockEngine,
             await page.get_by_role("button", name="Download data.csv").click()
         assert (await (await saving.value).path()).read_bytes() == b"a,b"
         assert await faults_for_some_people(page) == []
+
+
+async def test_a_batch_shows_how_far_it_is_and_is_cancelled(page: Page, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    doors = Doors(engine)
+    async with sdk(gateway) as client:
+        made = await batches.begin(client, [line(str(number)) for number in range(6)])
+        doors.open(2)
+        await until(lambda: len(engine.requests) == 6)
+        await page.goto("/#/stored/batches")
+        await expect(page.locator(".stored li")).to_contain_text("in_progress · 2 of 6 requests")
+        assert await faults_for_some_people(page) == []
+        await page.get_by_role("button", name=f"Cancel {made.id}").click()
+        await page.get_by_role("button", name="Cancel it").click()
+        await expect(page.locator(".stored li")).to_contain_text("cancelling")
+        doors.open(100)
+        done = await batches.ended(client, made.id)
+    await page.get_by_role("link", name="/v1/responses").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text(made.id)
+    await expect(page.get_by_role("progressbar")).to_have_attribute("value", "6")
+    assert await faults_for_some_people(page) == []
+    await page.get_by_role("link", name=f"Output: {done.output_file_id}").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text(str(done.output_file_id))

@@ -14,6 +14,7 @@ from support.engine import MockEngine
 from support.gateway import GatewayUnderTest, running_gateway
 from support.postgres import PostgresServer
 from support.sockets import connected
+from support.worker_gateway import worker_gateway
 
 from antiphon.cli.team.keys import limit, list_keys, revoke, rotate, store_new
 from antiphon.gateway.usage.budgets import Budget
@@ -137,3 +138,24 @@ def test_the_commands_say_what_is_wrong(tmp_path: Path) -> None:
     ):
         done = subprocess.run([*ANTIPHON, *words], capture_output=True, text=True, cwd=tmp_path, check=False)
         assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
+async def test_every_worker_process_lets_a_new_key_in_and_keeps_a_revoked_one_out(engine: MockEngine, tmp_path: Path) -> None:
+    async with worker_gateway(tmp_path, f'upstream = "{engine.url}"\nprobe = false\n') as gateway:
+        clients = await gateway.both()
+        store = f"sqlite:{tmp_path / 'data' / 'responses.db'}"
+        made = await gateway.run("key", "new", "ada", "--store", store)
+        headers = {"Authorization": f"Bearer {key_in(made.stdout)}"}
+
+        async def until_all(status: int, sent: dict[str, str]) -> None:
+            async with asyncio.timeout(20):
+                for client in clients:
+                    seen = 0
+                    while seen != status:
+                        async with client.post("/v1/responses", json={"input": "Hi"}, headers=sent) as answer:
+                            seen = answer.status
+
+        await until_all(401, {})
+        await until_all(200, headers)
+        assert (await gateway.run("key", "revoke", "ada", "--store", store)).returncode == 0
+        await until_all(401, headers)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest_asyncio
 from openai import AsyncOpenAI
+from support import batches
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest, running_gateway
 
@@ -167,3 +168,21 @@ async def test_nothing_is_listed_where_the_inspector_is_off(engine: MockEngine) 
         for path in (FILES, STORES):
             status, answer = await gateway.get(path)
             assert (status, answer["error"]["code"]) == (404, "inspector_off")
+
+
+async def test_batches_are_listed_with_their_progress(engine: MockEngine) -> None:
+    async with running_gateway(engine, **KEYS) as gateway:
+        for key in ("ada", "bob"):
+            async with batches.sdk(gateway, f"key-of-{key}") as client:
+                await batches.run(client, [batches.line("a"), b"broken"])
+        path, rows = "/inspector/stored/batches", dict[str, Any]()
+        for key in ("ada", "admin"):
+            _, listed = await gateway.get(path, headers={"Authorization": f"Bearer key-of-{key}"})
+            rows[key] = [
+                {name: value for name, value in row.items() if name not in ("id", "created_at")} for row in listed["data"]
+            ]
+        counts = {"total": 2, "completed": 1, "failed": 1, "can_be_cancelled": False}
+        of_ada = {"owner": "ada", "preview": "/v1/responses mock", "status": "completed", **counts}
+        assert rows == {"ada": [of_ada], "admin": [of_ada | {"owner": "bob"}, of_ada]}
+        _, found = await gateway.get(f"{path}?search=nothing", headers={"Authorization": "Bearer key-of-ada"})
+        assert found["data"] == []

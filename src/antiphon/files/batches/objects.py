@@ -44,7 +44,7 @@ def batch_to_object(batch: RequestBatch) -> Batch:
         errors=BatchErrors(errors) if errors else None,
         input_file_id=batch.input_file,
         completion_window=WINDOW,
-        status="cancelling" if batch.status == "validating" and batch.stop is not None else batch.status,  # type: ignore[arg-type]
+        status=status_of(batch),
         output_file_id=batch.output_file,
         error_file_id=batch.error_file,
         created_at=batch.created_at,
@@ -54,6 +54,11 @@ def batch_to_object(batch: RequestBatch) -> Batch:
         metadata=details.metadata,
         **structs.asdict(details.times),
     )
+
+
+def status_of(batch: RequestBatch) -> Any:
+    """One that was cancelled while its input is read is cancelled when that is done."""
+    return "cancelling" if batch.status == "validating" and batch.stop is not None else batch.status
 
 
 def _usage(batch: RequestBatch) -> BatchUsage:

@@ -209,7 +209,7 @@ class LineRun:
         named = await gateway.aside(partial(model_of, body), owner, large=len(body) >= LARGE_BODY, patient=True)
         own = self._parts.embeddings
         if self.line.endpoint == EMBEDDINGS and await own.answers_for(named, gateway):
-            answered = await own.answer(gateway, body, owner, patient=True)
+            answered = await own.answer(gateway, body, owner, patient=True, channel=BATCH)
             return Answer(200, answered, objects.usage_of(answered))
         passed_body = PassedBody(body, named, self.line.prefix or None)
         passed = await PassedRequest.choose(gateway, owner, passed_body, patient=True)

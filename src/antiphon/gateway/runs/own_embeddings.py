@@ -15,8 +15,8 @@ from antiphon.errors import EngineError, InvalidRequest, counted, quoted
 from antiphon.files.vector_stores.search.embeddings import MODEL, WordVectors, normalized
 from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.gateway.runs.gateway import Gateway
-from antiphon.gateway.usage.counting import PassedAnswer
 from antiphon.gateway.usage.reports import EMBEDDINGS
+from antiphon.store.account_records import Counts
 from antiphon.wire.embeddings import CreateEmbeddings, Embedding, Embeddings, EmbeddingUsage
 
 if TYPE_CHECKING:
@@ -48,20 +48,15 @@ class OwnEmbeddings:
             await gateway.pool.ready_engines()
         return not gateway.pool.is_listed(model)
 
-    async def answer(self, gateway: Gateway, body: bytes, owner: str, *, patient: bool = False) -> bytes:
-        """What it has used is counted for the owner."""
-        answered = await self._answer(gateway, body, owner, patient=patient)
-        used = PassedAnswer(body, failed=False)
-        used.receive(answered)
-        gateway.ledger.count(owner, MODEL, EMBEDDINGS, used.counts())
-        return answered
-
-    async def _answer(self, gateway: Gateway, body: bytes, owner: str, *, patient: bool) -> bytes:
-        """Tokens are counted by its own tokenizer."""
+    async def answer(
+        self, gateway: Gateway, body: bytes, owner: str, *, patient: bool = False, channel: str = EMBEDDINGS
+    ) -> bytes:
+        """Tokens are counted by its own tokenizer. `channel`: by which its usage is counted."""
         assert self._vectors is not None
         reading = partial(_read, body, gateway.environment.limits)
         request, texts = await gateway.aside(reading, owner, large=len(body) >= LARGE_BODY, patient=patient)
         vectors, tokens = await self._vectors.embed_counted(texts)
+        gateway.ledger.count(owner, MODEL, channel, Counts(1, input_tokens=tokens))
         return await asyncio.to_thread(_to_answer, request, vectors, tokens)
 
 

@@ -7,7 +7,7 @@ the ledger to write.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
@@ -190,11 +190,6 @@ class Budgets:
         if worst is None or worst.share < budget.notice_from:
             return None
         return (OVER if worst.used >= worst.limit else NEARLY).format(**_words(worst))
-
-    async def shares_of(self, owner: str) -> tuple[Budget | None, Sequence[Share]]:
-        """For those who look at a budget."""
-        budget = self.of(owner)
-        return (None, ()) if budget is None else (budget, list(shares(budget, await self._read(owner))))
 
     # ---- what is used ------------------------------------------------------------------------------------------------
 

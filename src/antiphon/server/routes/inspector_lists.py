@@ -1,4 +1,5 @@
-"""What the inspector lists: engines and what they do, stored responses, files, vector stores and containers."""
+"""What the inspector lists: engines and what they do, stored responses, files, vector stores, batches and
+containers."""
 
 import os
 from collections.abc import Callable, Coroutine, Sequence
@@ -10,6 +11,7 @@ from msgspec import Meta, Struct
 
 from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.errors import InvalidRequest
+from antiphon.files.batches.objects import status_of
 from antiphon.files.vector_stores.objects import store_to_object
 from antiphon.gateway.runs.status import engines_status, running_status
 from antiphon.gateway.state.owners import shown_owner
@@ -22,9 +24,11 @@ from antiphon.server.parts import APP
 from antiphon.server.request_state import OWNER
 from antiphon.server.routes.inspector import recordings_of
 from antiphon.server.siblings import added_up, merge_newest, to_plain
+from antiphon.store.files import batches as batch_listings
 from antiphon.store.files import files as file_listings
+from antiphon.store.files.batches import BatchPage
 from antiphon.store.files.files import ListedFiles, ListedStores, Wanted
-from antiphon.store.files.records import NEVER, FileRecord
+from antiphon.store.files.records import NEVER, FileRecord, RequestBatch
 from antiphon.store.files.vector_stores import Counted
 from antiphon.store.protocol import FileStore
 from antiphon.store.records import Listed, Listing, ListPlace
@@ -179,7 +183,7 @@ def _preview(items: list[dict[str, Any]]) -> str | None:
     return None
 
 
-# ---- files, vector stores and containers -----------------------------------------------------------------------------
+# ---- files, vector stores, batches and containers ----------------------------------------------------------------------
 
 
 class StoredFile(Struct):
@@ -202,6 +206,18 @@ class StoredVectorStore(Struct):
     file_counts: FileCounts
     last_active_at: int | None
     expires_at: int | None
+
+
+class StoredBatch(Struct):
+    id: str
+    created_at: int
+    owner: str
+    preview: str
+    status: str
+    total: int
+    completed: int
+    failed: int
+    can_be_cancelled: bool
 
 
 class ShownContainer(Struct):
@@ -239,6 +255,17 @@ async def vector_stores(request: web.Request) -> web.Response:
     listed = await list_in_turn(request, read)
     shows_names, now = request.app[APP].inspection.inspector.shows_bodies, store.database.clock()
     return to_list([_to_store(each, now, shows_names=shows_names) for each in listed.rows], listed.after)
+
+
+async def batches(request: web.Request) -> web.Response:
+    store = _store(request)
+
+    async def read(wanted: Wanted) -> BatchPage:
+        now = int(store.database.clock())
+        return await store.database.read(batch_listings.page(wanted, now)) if store.is_used() else BatchPage([], None)
+
+    listed = await list_in_turn(request, read)
+    return to_list([_to_batch(batch) for batch in listed.rows], listed.after)
 
 
 async def containers(request: web.Request) -> web.Response:
@@ -286,6 +313,20 @@ def _to_file(record: FileRecord, *, shows_names: bool) -> StoredFile:
         purpose=record.purpose,
         bytes=record.size,
         expires_at=None if record.expires_at == NEVER else record.expires_at,
+    )
+
+
+def _to_batch(batch: RequestBatch) -> StoredBatch:
+    return StoredBatch(
+        id=batch.id,
+        created_at=batch.created_at,
+        owner=shown_owner(batch.owner),
+        preview=" ".join([batch.endpoint, *filter(None, batch.models[:1])]),
+        status=status_of(batch),
+        total=batch.total,
+        completed=batch.completed,
+        failed=batch.failed,
+        can_be_cancelled=batch.stop is None and batch.status in ("validating", "in_progress"),
     )
 
 

@@ -20,14 +20,12 @@ from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.gateway.runs.gateway import Gateway, ReceivedRequest
 from antiphon.gateway.runs.passed_requests import PassedBody, PassedRequest, PassedUsage, counted_usage, model_of
-from antiphon.gateway.usage.ledger import NO_MODEL
 from antiphon.server.answers import notice_header, to_answer
 from antiphon.server.bodies import Bodies, in_turn
 from antiphon.server.parts import APP
 from antiphon.server.paths import canonical_path, is_form
 from antiphon.server.request_state import OWNER, STATE
 from antiphon.server.routes.multipart import LONGEST_FIELD, FormReader, PartStart, boundary_of
-from antiphon.store.account_records import Counts
 
 # The headers of an engine's answer that the client gets. `Retry-After` comes in whole seconds; `x-request-id` and
 # `openai-processing-ms` are the gateway's own. The others are about a connection or a server, or are secrets, as `Set-Cookie`,
@@ -94,8 +92,8 @@ async def passed_to_its_engine(request: web.Request, bodies: Bodies) -> web.Stre
     JSON or a form."""
     app, body = request.app[APP], await bodies.read(request)
     kind, path = request.headers.get("Content-Type", JSON), canonical_path(request)
-    await _check_budget(request)
     read = partial(_model_in_form, body, kind) if is_form(request) else partial(model_of, body)
+    await _check_budget(request)
     async with app.gateway.admission.entered(request[OWNER]) as seat:
         named = await in_turn(request, read, large=len(body) >= LARGE_BODY)
         engines = await _engines_for(named or request.match_info.get("deployment"), app.gateway)
@@ -106,11 +104,12 @@ async def passed_to_its_engine(request: web.Request, bodies: Bodies) -> web.Stre
                 answer = await engine.post(path, body, {"Content-Type": kind})
                 if answer.status not in NOT_SERVED:
                     request[STATE].logged |= {"engine": engine.root, "model": named}
-                    # Its body need not say what it has used, in tokens or otherwise.
-                    counts = Counts(1, failures=int(not answer.ok))
-                    app.gateway.ledger.count(request[OWNER], named or NO_MODEL, "passed", counts)
                     response = web.StreamResponse()
-                    await _pass_on(answer, engine, request, response)
+                    passed = PassedRequest(body, engine, named, ())
+                    with counted_usage(app.gateway, request[OWNER], passed, "passed") as usage:
+                        # Sounds and images are no text: without a word of the engine, nothing is estimated.
+                        usage.begin(b"", failed=not answer.ok)
+                        await _pass_on(answer, engine, request, response, usage)
                     return response
                 # Read, so that the engine is not cut off in the middle of its sentence.
                 await read_error(answer)

@@ -141,6 +141,7 @@ OTHER_ROUTES = [
     web.get("/inspector/stored/conversations", inspector_lists.conversations),
     web.get("/inspector/stored/files", inspector_lists.files),
     web.get("/inspector/stored/vector_stores", inspector_lists.vector_stores),
+    web.get("/inspector/stored/batches", inspector_lists.batches),
     web.get("/inspector/stored/containers", inspector_lists.containers),
 ]
 

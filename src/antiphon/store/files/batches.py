@@ -83,6 +83,20 @@ def list_batches(owner: str, page: RowPage, now: int, *, endpoint: str, is_endpo
     return ListedBatches([row_to_batch(row) for row in listed.rows], listed.has_more)
 
 
+class BatchPage(NamedTuple):
+    rows: list[RequestBatch]
+    # Where the next page begins. None: there is none.
+    after: str | None
+
+
+def page(wanted: files.Wanted, now: int) -> Operation[BatchPage]:
+    """Of one owner or of all, for those who operate the gateway."""
+    rows = yield from files.read_page("batches", COLUMNS, wanted, expired_before=now, expiry="kept_until")
+    found = [row_to_batch(row) for row in rows]
+    shown, after = files.cut_page(found, wanted, lambda batch: [batch.id, batch.endpoint, batch.status, *batch.models])
+    return BatchPage(shown, after)
+
+
 def cancel(owner: str, id: str, now: int) -> Operation[RequestBatch | None]:
     """What runs comes to its end, and nothing more is begun. One that has ended stays as it is. None: it does not exist."""
     yield Statement("SELECT id FROM batch_room WHERE id = 1 FOR UPDATE")

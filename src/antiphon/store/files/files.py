@@ -35,25 +35,28 @@ class ListedStores(NamedTuple):
 
 def list_files(wanted: Wanted, now: float) -> Operation[ListedFiles]:
     """Without those that have expired: nobody can use them any more."""
-    rows = yield from _read("files", COLUMNS, wanted, expired_before=int(now))
-    shown, after = _page([_to_file(row) for row in rows], wanted, lambda record: [record.id, record.filename])
+    rows = yield from read_page("files", COLUMNS, wanted, expired_before=int(now))
+    shown, after = cut_page([_to_file(row) for row in rows], wanted, lambda record: [record.id, record.filename])
     return ListedFiles(shown, after)
 
 
 def list_stores(wanted: Wanted) -> Operation[ListedStores]:
     """Also those that have expired, as long as they are shown."""
-    rows = yield from _read("vector_stores", vector_stores.COLUMNS, wanted, expired_before=0)
+    rows = yield from read_page("vector_stores", vector_stores.COLUMNS, wanted, expired_before=0)
     records = [vector_stores.row_to_record(row) for row in rows]
-    shown, after = _page(records, wanted, lambda record: [record.id, record.name or "", *record.metadata.values()])
+    shown, after = cut_page(records, wanted, lambda record: [record.id, record.name or "", *record.metadata.values()])
     stores: list[Counted] = []
     for record in shown:
         stores.append(Counted(record, (yield from vector_stores.count_files(record.id))))
     return ListedStores(stores, after)
 
 
-def _read(table: str, columns: str, wanted: Wanted, *, expired_before: int) -> Operation[list[Row]]:
+def read_page(
+    table: str, columns: str, wanted: Wanted, *, expired_before: int, expiry: str = "expires_at"
+) -> Operation[list[Row]]:
+    """`expiry`: the column that says until when a row is shown."""
     owned = " AND owner = $5" if wanted.owner is not None else ""
-    text = f"""SELECT {columns} FROM {table} WHERE expires_at > $1 AND (created_at, id) < ($2, $3){owned}
+    text = f"""SELECT {columns} FROM {table} WHERE {expiry} > $1 AND (created_at, id) < ($2, $3){owned}
         ORDER BY created_at DESC, id DESC LIMIT $4"""
     owner = () if wanted.owner is None else (wanted.owner,)
     return (yield Statement(text, (expired_before, *(wanted.after or NEWEST), _most(wanted), *owner)))
@@ -64,7 +67,7 @@ def _most(wanted: Wanted) -> int:
     return records.ROWS if wanted.search else wanted.limit + 1
 
 
-def _page(rows: Sequence[Any], wanted: Wanted, texts: Callable[[Any], Sequence[str]]) -> tuple[list[Any], str | None]:
+def cut_page(rows: Sequence[Any], wanted: Wanted, texts: Callable[[Any], Sequence[str]]) -> tuple[list[Any], str | None]:
     search = wanted.search.casefold()
     found = [row for row in rows if any(search in text.casefold() for text in texts(row))] if search else list(rows)
     shown = found[: wanted.limit]

@@ -12,6 +12,7 @@ import { explain, getJson } from "./server.js";
 import * as session from "./session.js";
 import { SignInView } from "./sign_in_view.js";
 import { StoredOneView, StoredView } from "./stored_view.js";
+import { UsageView } from "./usage_view.js";
 
 /** name, title, and the view for the rest of its address. `kept`: it goes on while another one is shown. */
 const VIEWS = [
@@ -29,6 +30,7 @@ const VIEWS = [
     open: (place, context, kind, id) =>
       id ? new StoredOneView(place, context, kind, id) : new StoredView(place, context, kind),
   },
+  { name: "usage", title: "Usage", open: (place, context) => new UsageView(place, context) },
 ];
 
 const STATES = { live: "live", connecting: "connecting…" };

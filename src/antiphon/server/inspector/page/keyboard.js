@@ -10,7 +10,7 @@ export const KEYS = [
   [["Enter"], "Open it, or unfold it", null],
   [["Escape"], "Close it, or leave a field", (view) => view.back?.()],
   [["/"], "Search, or write in the playground", (view) => view.find?.()],
-  [["1", "2", "3", "4"], "Requests, playground, engines, stored", null],
+  [["1", "2", "3", "4", "5"], "Requests, playground, engines, stored, usage", null],
   [["t"], "Light or dark", null],
   [["?"], "These keys", () => showKeys()],
 ];

@@ -61,6 +61,22 @@ export const KINDS = {
       ]),
     ],
   },
+  batches: {
+    one: "batch",
+    many: "batches",
+    path: (id) => (id.startsWith("msgbatch_") ? `/v1/messages/batches/${id}` : `/v1/batches/${id}`),
+    facts: ({ status, total, completed, failed }) => [
+      status,
+      total ? `${count(completed + failed)} of ${several(total, "request")}` : null,
+      failed ? `${count(failed)} failed` : null,
+    ],
+    canBeCancelled: ({ can_be_cancelled: can }) => can,
+    parts: (object) => [
+      progress(object.request_counts),
+      fields(object, ["endpoint", "processing_status", "request_counts", "usage", "metadata", "errors", "expires_at"]),
+      files(object),
+    ],
+  },
   containers: {
     one: "container",
     many: "containers",
@@ -102,6 +118,27 @@ const attributes = (object) =>
   Object.entries(object ?? {})
     .map(([name, value]) => `${name}: ${value}`)
     .join(", ");
+
+/** How many of its requests are done. */
+function progress({ total, completed, failed }) {
+  if (!total) return null;
+  const done = completed + failed;
+  const bar = make("progress", { max: total, value: done, "aria-label": "Requests that are done" });
+  return make("p", {}, bar, ` ${count(done)} of ${count(total)}`);
+}
+
+/** Links to what came in and out. */
+function files(object) {
+  const named = { Input: object.input_file_id, Output: object.output_file_id, Errors: object.error_file_id };
+  const links = Object.entries(named)
+    .filter(([, id]) => id)
+    .map(([name, id]) => make("li", {}, make("a", { href: `#/stored/files/${id}` }, `${name}: ${id}`)));
+  if (object.results_url) {
+    const save = downloadButton(`/v1/messages/batches/${object.id}/results`, `${object.id}.jsonl`);
+    links.push(make("li", {}, save));
+  }
+  return links.length ? [make("h2", {}, label("Files")), make("ul", {}, links)] : null;
+}
 
 function table(first, others, { data, has_more: more }, cells) {
   if (!data.length) return make("p.dim", {}, "It has no files.");

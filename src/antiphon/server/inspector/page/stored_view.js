@@ -1,6 +1,6 @@
 // What the store keeps, of every kind. One is opened by its own address, and deleted after a question.
 
-import { confirmDeletion } from "./dialogs.js";
+import { confirmDeletion, openDialog } from "./dialogs.js";
 import { announce, button, choice, fold, make, show } from "./elements.js";
 import { label } from "./cards.js";
 import { jsonTree } from "./json_tree.js";
@@ -104,7 +104,11 @@ export class StoredView {
   }
 
   row(row) {
-    const remove = button("Delete", () => this.ask(row.id, node), { class: "quiet", "aria-label": `Delete ${row.id}` });
+    const remove = this.words.canBeCancelled
+      ? this.words.canBeCancelled(row)
+        ? button("Cancel", () => this.askToCancel(row.id), { class: "quiet", "aria-label": `Cancel ${row.id}` })
+        : make("span")
+      : button("Delete", () => this.ask(row.id, node), { class: "quiet", "aria-label": `Delete ${row.id}` });
     const facts = [...this.words.facts(row), row.owner].filter(Boolean).join(" · ");
     const node = make(
       "li",
@@ -133,6 +137,29 @@ export class StoredView {
     );
   }
 
+  askToCancel(id) {
+    openDialog(
+      `Cancel this ${this.words.one}?`,
+      [make("p", {}, `What ${id} runs now comes to its end, and nothing more is begun.`)],
+      [
+        [
+          "Cancel it",
+          async () => {
+            try {
+              await request(`${this.words.path(id)}/cancel`, { method: "POST" });
+              announce("Cancelled.");
+              this.load(null);
+            } catch (error) {
+              announce(explain(error));
+            }
+          },
+          { class: "danger" },
+        ],
+      ],
+      "Keep",
+    );
+  }
+
   move(step) {
     const links = [...this.list.querySelectorAll("a")];
     const at = links.indexOf(document.activeElement);
@@ -148,6 +175,8 @@ export class StoredView {
   }
 }
 
+/** Anthropic's API has times as texts. */
+const when = (time) => (typeof time === "number" ? moment(time) : time);
 const capital = (word) => word[0].toUpperCase() + word.slice(1);
 
 /** One of what is stored. */
@@ -163,7 +192,7 @@ export class StoredOneView {
   async load(id) {
     try {
       const [object, more] = await Promise.all([
-        getJson(`/v1/${this.kind}/${id}`),
+        getJson(KINDS[this.kind].path?.(id) ?? `/v1/${this.kind}/${id}`),
         KINDS[this.kind].more?.(id),
       ]);
       this.fill(object, more);
@@ -176,7 +205,7 @@ export class StoredOneView {
     show(
       this.place,
       make("h1", {}, object.id),
-      make("p.dim", {}, [moment(object.created_at), object.model, object.status].filter(Boolean).join(" · ")),
+      make("p.dim", {}, [when(object.created_at), object.model, object.status].filter(Boolean).join(" · ")),
       KINDS[this.kind].parts(object, more),
       fold([label("JSON")], () => jsonTree(object, { open: 2 }), { class: "folded" }),
     );
