@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from bench.models.judges import Half
-from bench.models.questions import Expected, Tool, has, make_tool
+from bench.models.questions import Expected, Tool, is_as, make_tool, others
 
 Wanted = tuple[str, Expected]
 Call = tuple[str, Mapping[str, Any]]
@@ -43,16 +43,10 @@ class Turn:
     def is_right(self, calls: list[Call], words: str, acts: frozenset[str], before: Sequence[Call] = ()) -> bool:
         """Every call that is wanted was made once, and nothing else was changed. Looking something up again does no harm; what
         was looked up `before`, in an earlier turn, is known."""
-        left = list(calls)
-        for name, arguments in self.calls:
-            known = before if name not in acts else ()
-            made = next((call for call in (*left, *known) if call[0] == name and has(call[1], arguments)), None)
-            if made is None:
-                return False
-            if made in left:
-                left.remove(made)
+        known = [each for each in self.calls if each[0] not in acts and any(is_as(call, each) for call in before)]
+        left = others(calls, [each for each in self.calls if each not in known])
         said = not self.says or any(text.casefold() in words.casefold() for text in self.says)
-        return bool(words.strip()) and said and not any(name in acts for name, _ in left)
+        return left is not None and bool(words.strip()) and said and not any(name in acts for name, _ in left)
 
 
 @dataclass(frozen=True, slots=True)

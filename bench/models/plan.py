@@ -12,6 +12,7 @@ from pathlib import Path
 
 import aiohttp
 
+from antiphon.engines.embedded.weights import alias_of
 from bench.models.codex_runs import TaskRun, run_task
 from bench.models.conversations import CONVERSATIONS, Conversation
 from bench.models.judges import Half, Task
@@ -89,10 +90,13 @@ def machine(chosen: Namespace) -> str:
 
 
 async def measure(chosen: Namespace) -> None:
+    """All that an earlier measurement has not done."""
+    done = {run.key for run in read_results(chosen.results)}
     for name in chosen.subjects:
         plan: asyncio.Queue[Entry] = asyncio.Queue()
         for entry in entries(chosen):
-            plan.put_nowait(entry)
+            if (alias_of(chosen.model), name, entry.part, entry.name, entry.number) not in done:
+                plan.put_nowait(entry)
         async with asyncio.TaskGroup() as workers:
             for place in range(min(chosen.jobs, plan.qsize())):
                 workers.create_task(_work(name, place, plan, chosen))
@@ -122,14 +126,9 @@ class Worker:
     ) -> None:
         self._subject, self._watcher, self._session = subject, watcher, session
         self._place, self._chosen = place, chosen
-        self._done = {run.key for run in read_results(chosen.results)}
         self._is_warm = False
 
     async def do(self, entry: Entry) -> None:
-        """Unless an earlier measurement has done it."""
-        subject = self._subject
-        if (subject.model, subject.subject.name, entry.part, entry.name, entry.number) in self._done:
-            return
         run = await (self._task(entry, entry.what) if isinstance(entry.what, Task) else self._talk(entry))
         append_result(run, self._chosen.results)
         show(run)

@@ -76,13 +76,21 @@ class Question:
         """A text that has the shape of a call is no answer in words: nobody makes that call."""
         if not self.calls:
             return not calls and bool(words.strip()) and not is_garbled(words, ())
-        left = list(calls)
-        for name, arguments in self.calls:
-            made = next((call for call in left if call[0] == name and has(call[1], arguments)), None)
-            if made is None:
-                return False
-            left.remove(made)
-        return not left
+        return others(calls, self.calls) == []
+
+
+def others(calls: Calls, wanted: Sequence[tuple[str, Expected]]) -> list[tuple[str, Mapping[str, Any]]] | None:
+    """The calls beside those that are wanted, each of which was made once. None: one of them was not made."""
+    left = list(calls)
+    for each in wanted:
+        if (made := next((call for call in left if is_as(call, each)), None)) is None:
+            return None
+        left.remove(made)
+    return left
+
+
+def is_as(call: tuple[str, Mapping[str, Any]], wanted: tuple[str, Expected]) -> bool:
+    return call[0] == wanted[0] and has(call[1], wanted[1])
 
 
 def has(given: Mapping[str, Any], wanted: Expected) -> bool:

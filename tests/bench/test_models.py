@@ -1,5 +1,6 @@
 """The measurement of small models: its judges, what it sees of a response, its results, its page and its processes."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -27,7 +28,7 @@ from bench.models.codex_runs import Workplace
 from bench.models.conversations import CONVERSATIONS, SHOP, Conversation
 from bench.models.judges import Outcome, Task
 from bench.models.page import page
-from bench.models.plan import ALL, Entry
+from bench.models.plan import ALL, Entry, measure
 from bench.models.questions import ALL_QUESTIONS, PAIRS, PLAIN_QUESTIONS, QUESTIONS, TOOLS
 from bench.models.results import PARTS, Run, append_result, read_results
 from bench.models.subjects import SUBJECTS, Running, gateway_settings
@@ -317,6 +318,22 @@ def test_a_measurement_is_continued_by_its_lines_even_if_the_last_one_was_cut_of
     assert read_results(file) == [again, runs[1]], "the line after one that was cut off is lost with it"
     append_result(runs[2], file)
     assert read_results(file) == [again, runs[1], runs[2]]
+
+
+def test_what_was_measured_is_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No gateway is started for it."""
+    file = tmp_path / "models.jsonl"
+    for run in runs_of("help"):
+        append_result(run, file)
+    started: list[str] = []
+    monkeypatch.setattr("bench.models.plan._work", lambda name, *rest: _note(started, name))
+    chosen = options(["--model", "some-model", "--results", str(file), "--runs", "1", "--subjects", "help,off", "--jobs", "2"])
+    asyncio.run(measure(chosen))
+    assert started == ["off", "off"]
+
+
+async def _note(started: list[str], name: str) -> None:
+    started.append(name)
 
 
 def test_only_the_final_half_is_on_the_page_and_only_whole_parts_of_it(

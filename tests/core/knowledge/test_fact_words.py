@@ -11,7 +11,8 @@ from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
 # What a dialect is called, and how an engine is recognized and examined: no facts about its answers.
 NOT_SHOWN = set(
     """
-    name signs protocol loading_state tokenizer window vision slots parameters version template_text template grammar_member
+    name signs protocol loading_state tokenizer window vision slots parameters vocabulary embedding version
+    template_text template grammar_member
     reported_tools reported_parallel_calls reported_reasoning advice health load room
     """.split()
 )

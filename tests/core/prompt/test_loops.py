@@ -521,7 +521,7 @@ def test_a_failure_that_comes_back_between_other_successes_ends_too() -> None:
     items = [user("Hi")]
     for at in range(ENDED_AT):
         items += [*step(at, "error: no"), *step(10 + at, f"saved {at}", name="g", arguments=f'{{"b": {at}}}')]
-    assert sorted(converted(items).requirements.withheld) == ["f", "g"]
+    assert sorted(converted(items[:-2]).requirements.withheld) == ["f", "g"]
 
 
 def test_turns_without_end_come_to_an_end() -> None:

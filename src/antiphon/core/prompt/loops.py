@@ -182,12 +182,15 @@ class _Reader(Struct):
             self.withheld.clear()
         self._failing = 0 if succeeded else self._failing + 1
         repeats = calls.keys() == self._before
+        failures = 0
         for key, call in reversed(calls.items()):
-            self._judge(self._run_of(key, call, results[key], repeats=repeats), call)
+            run = self._run_of(key, call, results[key], repeats=repeats)
+            self._judge(run, call)
+            failures = max(failures, run.failures)
         self._before, self._done = frozenset(calls), frozenset(succeeded)
         done = [key for key, result in results.items() if result is Result.SUCCEEDED]
         self.made = frozenset(key for key in done if not self._may_poll(calls[key], self._succeeded[key]))
-        self._end()
+        self._end(failures)
 
     def _run_of(self, key: Hashable, call: Call, result: Result, *, repeats: bool) -> _Run:
         if result in FAILURES:
@@ -217,12 +220,13 @@ class _Reader(Struct):
         if count >= WITHHELD_AT:
             self.withheld[call.name] = (HAS_FAILED if failed else HAS_REPEATED).format(count=count)
 
-    def _end(self) -> None:
-        most = max((run.failures for run in self._failed.values()), default=0)
+    def _end(self, failures: int) -> None:
+        """`failures`: how often a call of this turn has failed."""
+        self.ended = ""
         if self._failing >= ENDED_AT:
             self.ended = NOTHING_SUCCEEDS.format(count=self._failing)
-        elif most >= ENDED_AT:
-            self.ended = NO_PROGRESS.format(count=most)
+        elif failures >= ENDED_AT:
+            self.ended = NO_PROGRESS.format(count=failures)
         elif self._turns >= MOST_TURNS:
             self.ended = TOO_MANY_TURNS.format(count=self._turns)
 

@@ -24,7 +24,8 @@ def _step(name: str, result: str, /, **arguments: Any) -> Step:
     return Step(((name, arguments, result),))
 
 
-# With the easy functions of a coding agent: a task of several steps with a check, a failure, and a question.
+# With the easy functions of a coding agent: a task of several steps with a check, a question, and a task of a single step. None
+# of them fails: shown a failure that is told to the user, a small model gives up at its first one.
 AGENT = (
     Example(
         "Write the colour of the roof in house.yaml into roof.txt.",
@@ -35,12 +36,12 @@ AGENT = (
         ),
         "The roof is red. I wrote that into roof.txt.",
     ),
-    Example(
-        "Delete junk.dat.",
-        (_step("delete_file", "Failed with exit code 1.\njunk.dat: No such file", path="junk.dat"),),
-        "There is no file junk.dat.",
-    ),
     Example("What does brisk mean?", (), "Brisk means quick."),
+    Example(
+        "Correct Wensday in menu.md.",
+        (_step("replace_text", "Done. There was no output.", path="menu.md", old_text="Wensday", new_text="Wednesday"),),
+        "I corrected Wednesday in menu.md.",
+    ),
 )
 # With functions of their own, which are not offered: those of the client could be copied with their arguments.
 FUNCTIONS = (
