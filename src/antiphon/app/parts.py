@@ -51,6 +51,7 @@ from antiphon.gateway.limits.threads import ViewPlaces
 from antiphon.gateway.runs.checker import Checker
 from antiphon.gateway.runs.gateway import Gateway, asks_for_approval
 from antiphon.gateway.runs.observers import MakeObserver
+from antiphon.gateway.runs.short_answers import QueryRewriter
 from antiphon.gateway.runs.steps import Equipment
 from antiphon.gateway.runs.timers import Timeouts
 from antiphon.gateway.state.conversations import Conversations
@@ -209,7 +210,8 @@ def make_resources(storage: Storage, gateway: Gateway) -> Resources:
     stores = storage.retrieval.stores
     gateway.owners.moving_too += [storage.files.move_owner, stores.move_owner]
     conversations = Conversations(gateway.store, retention=gateway.retention, files=storage.files)
-    return Resources(conversations, storage.files, stores, storage.retrieval.store_files, storage.containers)
+    files, queries = storage.retrieval.store_files, QueryRewriter(gateway)
+    return Resources(conversations, storage.files, stores, files, queries, storage.containers)
 
 
 class Tools(Struct, frozen=True):

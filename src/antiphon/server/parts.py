@@ -10,6 +10,7 @@ from antiphon.files.library import FileLibrary
 from antiphon.files.vector_stores.store_files import StoreFiles
 from antiphon.files.vector_stores.vector_stores import VectorStores
 from antiphon.gateway.runs.gateway import Gateway
+from antiphon.gateway.runs.short_answers import QueryRewriter
 from antiphon.gateway.state.conversations import Conversations
 from antiphon.gateway.state.owners import Keyring
 from antiphon.ids import ADMIN
@@ -55,6 +56,7 @@ class Resources(Struct, frozen=True):
     files: FileLibrary
     vector_stores: VectorStores
     store_files: StoreFiles
+    queries: QueryRewriter
     # None: the settings switch them off.
     containers: Containers | None
 
