@@ -1,6 +1,6 @@
 """Measures how well a search finds, and writes a table of docs/file_search.md.
 
-`PYTHONPATH=tests python -m bench.search --model FILE --write`, where FILE is all-MiniLM-L6-v2 as a gateway has downloaded it, in
+`PYTHONPATH=tests python -m bench.search --model FILE --write`, where FILE is all-MiniLM-L6-v2: a gateway downloads it into
 `models/` of its cache.
 """
 

@@ -51,7 +51,7 @@ from antiphon.gateway.limits.threads import ViewPlaces
 from antiphon.gateway.runs.checker import Checker
 from antiphon.gateway.runs.gateway import Gateway, asks_for_approval
 from antiphon.gateway.runs.observers import MakeObserver
-from antiphon.gateway.runs.short_answers import QueryRewriter
+from antiphon.gateway.runs.short_answers import ModelJudge, QueryRewriter
 from antiphon.gateway.runs.steps import Equipment
 from antiphon.gateway.runs.timers import Timeouts
 from antiphon.gateway.state.conversations import Conversations
@@ -211,6 +211,7 @@ def make_resources(storage: Storage, gateway: Gateway) -> Resources:
     gateway.owners.moving_too += [storage.files.move_owner, stores.move_owner]
     conversations = Conversations(gateway.store, retention=gateway.retention, files=storage.files)
     files, queries = storage.retrieval.store_files, QueryRewriter(gateway)
+    stores.judge = ModelJudge(gateway)
     return Resources(conversations, storage.files, stores, files, queries, storage.containers)
 
 

@@ -367,6 +367,24 @@ async def test_without_queries_of_the_model_the_question_itself_is_searched_for_
     assert everywhere.notice == "rewrite_query had no effect: no model wrote other queries. The log says why"
 
 
+@pytest.mark.parametrize(
+    ("said", "first"), [('{"best": [2, 99, 2]}', "second"), ('{"best": []}', "first"), ("nothing useful", "first")]
+)
+async def test_the_model_orders_passages_where_it_is_asked_to(
+    engine: MockEngine, filled: tuple[openai.AsyncOpenAI, str], said: str, first: str
+) -> None:
+    client, store = filled
+    query, asked = "bread made of yeast, or the moon made of basalt", len(engine.requests)
+    engine.otherwise = lambda body: text(said)
+    usual = [row.file_id for row in (await client.vector_stores.search(store, query=query)).data]
+    assert len(engine.requests) == asked
+    judged: Any = {"ranker": "model"}
+    page = await client.vector_stores.search(store, query=query, ranking_options=judged, max_num_results=2)
+    assert len(usual) > 1
+    assert [row.file_id for row in page.data] == ([usual[1], usual[0]] if first == "second" else usual[:2])
+    assert len(engine.requests) > asked
+
+
 async def test_a_store_that_is_not_there_costs_no_answer_of_the_model(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     asked = len(engine.requests)
     status, _ = await gateway.post({"query": "x", "rewrite_query": True}, "/v1/vector_stores/vs_none/search")
