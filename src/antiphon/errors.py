@@ -315,7 +315,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "browser": ("playwright",),
     "code": ("matplotlib", "numpy", "pandas"),
     "mcp": ("mcp",),
-    "search": ("numpy", "usearch", "wordllama"),
+    "search": ("numpy", "threadpoolctl", "tokenizers", "usearch", "wordllama"),
     "otel": ("opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk"),
 }
 
