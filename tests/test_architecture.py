@@ -515,6 +515,8 @@ READS_JSON = {
     "server/routes/websocket.py",
     # What an engine says that it has used.
     "gateway/usage/counting.py",
+    # The text of a model's answer, which has to be JSON.
+    "gateway/runs/short_answers.py",
 }
 
 

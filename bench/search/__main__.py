@@ -1,6 +1,7 @@
-"""Measures how well a search finds, and writes the tables of docs/search_quality.md.
+"""Measures how well a search finds, and writes a table of docs/file_search.md.
 
-`python -m bench.search --model FILE` with the file of all-MiniLM-L6-v2 (`antiphon pull all-minilm-l6-v2` says where it is).
+`PYTHONPATH=tests python -m bench.search --model FILE --write`, where FILE is all-MiniLM-L6-v2: a gateway downloads it into
+`models/` of its cache.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from antiphon.files.vector_stores.search.found import Piece, Wanted
 from antiphon.files.vector_stores.search.sentence_vectors import SentenceVectors
 from antiphon.store import open_store
 from antiphon.store.files.records import Chunking
+from bench.retrieval import PAGE, rewritten
 from bench.search.corpora import CACHE, CORPORA, Corpus, Question
 
 if TYPE_CHECKING:
@@ -134,21 +136,27 @@ async def row(corpus: Corpus, name: str, way: Way) -> str:
     return f"| {corpus.name} | {name} | {' | '.join(figures)} |"
 
 
-async def run(corpora: Sequence[Corpus], model: Path | None) -> None:
+async def run(corpora: Sequence[Corpus], model: Path | None) -> str:
     embedders: list[Embedder] = [CachedEmbedder(WordVectors())]
     embedders += [CachedEmbedder(SentenceVectors(model))] if model is not None else []
+    lines = [HEAD]
     print(HEAD)
     for corpus in corpora:
         async for each in rows(corpus, embedders):
             print(each, flush=True)
+            lines.append(each)
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measures how well a search finds.")
     parser.add_argument("--corpus", choices=list(CORPORA), action="append", help="only this one")
     parser.add_argument("--model", type=Path, help="the file of all-MiniLM-L6-v2")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/file_search.md")
     chosen = parser.parse_args()
-    asyncio.run(run([CORPORA[name] for name in chosen.corpus or CORPORA], chosen.model))
+    table = asyncio.run(run([CORPORA[name] for name in chosen.corpus or CORPORA], chosen.model))
+    if chosen.write:
+        PAGE.write_text(rewritten(PAGE.read_text(encoding="utf-8"), "quality", table), encoding="utf-8")
 
 
 if __name__ == "__main__":

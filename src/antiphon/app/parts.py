@@ -63,6 +63,7 @@ from antiphon.gateway.runs.checker import Checker
 from antiphon.gateway.runs.gateway import Gateway, asks_for_approval
 from antiphon.gateway.runs.observers import MakeObserver
 from antiphon.gateway.runs.own_embeddings import OwnEmbeddings
+from antiphon.gateway.runs.short_answers import ModelJudge, QueryRewriter
 from antiphon.gateway.runs.steps import Equipment
 from antiphon.gateway.runs.timers import Timeouts
 from antiphon.gateway.state.conversations import Conversations
@@ -230,6 +231,7 @@ def make_resources(storage: Storage, gateway: Gateway) -> Resources:
     gateway.owners.moving_too += [each.move_owner for each in owned]
     conversations = Conversations(gateway.store, retention=gateway.retention, files=storage.files)
     retrieval = storage.retrieval
+    stores.judge = ModelJudge(gateway)
     return Resources(
         conversations,
         storage.files,
@@ -238,6 +240,7 @@ def make_resources(storage: Storage, gateway: Gateway) -> Resources:
         storage.batches,
         storage.uploads,
         storage.embeddings,
+        QueryRewriter(gateway),
         storage.containers,
     )
 

@@ -220,7 +220,13 @@ class Retrieval:
         models: EmbeddingModels,
         options: IndexerOptions,
     ) -> None:
-        index = ChunkIndex(stored.database, current=models.current, embedder_of=models.of_model, memory=settings.memory)
+        index = ChunkIndex(
+            stored.database,
+            current=models.current,
+            embedder_of=models.of_model,
+            memory=settings.memory,
+            embeds_again=settings.embed_again,
+        )
         limits = VectorStoreLimits(
             stores=settings.max_stores, files=settings.max_files, key_bytes=settings.key_bytes, bytes=settings.max_bytes
         )

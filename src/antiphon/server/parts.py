@@ -13,6 +13,7 @@ from antiphon.files.vector_stores.store_files import StoreFiles
 from antiphon.files.vector_stores.vector_stores import VectorStores
 from antiphon.gateway.runs.gateway import Gateway
 from antiphon.gateway.runs.own_embeddings import OwnEmbeddings
+from antiphon.gateway.runs.short_answers import QueryRewriter
 from antiphon.gateway.state.conversations import Conversations
 from antiphon.gateway.state.owners import Keyring
 from antiphon.ids import ADMIN
@@ -61,6 +62,7 @@ class Resources(Struct, frozen=True):
     batches: Batches
     uploads: Uploads
     embeddings: OwnEmbeddings
+    queries: QueryRewriter
     # None: the settings switch them off.
     containers: Containers | None
 

@@ -213,6 +213,9 @@ class VectorStoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     # Chunks keep the vectors of the model that they were added with: those of another one are searched with it, if it is still
     # there, and by words.
     embedding_model: str | None = None
+    # Embed anew, in the background, what another model has embedded. The earlier vectors of a chunk are searched until the new
+    # ones are there, so nothing is missing meanwhile. The log, at the level debug, says `embedded_again` as long as it lasts.
+    embed_again: bool = False
     # The address of another server that has this model, such as http://127.0.0.1:8081, with or without /v1. If it is not set:
     # the engines are asked.
     embedding_url: str | None = None

@@ -91,7 +91,8 @@ class HybridSearch(Struct, forbid_unknown_fields=True):
 
 
 class RankingOptions(Struct, forbid_unknown_fields=True):
-    ranker: Literal["none", "auto", "default-2024-11-15"] = "auto"
+    # "model" is not OpenAI's: the engine's own model orders what was found.
+    ranker: Literal["none", "auto", "default-2024-11-15", "model"] = "auto"
     score_threshold: Share = 0.0
     hybrid_search: HybridSearch | None = None
 

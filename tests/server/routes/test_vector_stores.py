@@ -1,12 +1,13 @@
 """Vector stores over HTTP, with the openai SDK."""
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import openai
 import pytest
 import pytest_asyncio
-from support.engine import MockEngine
+from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest, running_gateway
 
 from antiphon.app.lifetime import BESIDE
@@ -326,12 +327,68 @@ async def test_a_search_may_ask_for_a_score(filled: tuple[openai.AsyncOpenAI, st
 
 async def test_the_answer_of_a_search_is_a_page(gateway: GatewayUnderTest) -> None:
     _, store = await gateway.post({}, "/v1/vector_stores")
-    status, page = await gateway.post({"query": "x", "rewrite_query": True}, f"/v1/vector_stores/{store['id']}/search")
+    status, page = await gateway.post({"query": "x", "rewrite_query": False}, f"/v1/vector_stores/{store['id']}/search")
     assert (status, page) == (
         200,
         {"object": "vector_store.search_results.page", "search_query": ["x"], "data": [], "has_more": False, "next_page": None},
     )
-    assert gateway.notice == "rewrite_query was ignored: a query is searched for as it is"
+
+
+async def test_the_model_writes_queries_once_and_they_are_searched_too(
+    engine: MockEngine, filled: tuple[openai.AsyncOpenAI, str]
+) -> None:
+    client, store = filled
+    engine.will(text(json.dumps({"queries": ["basalt anorthosite", "lunar rock"]})))
+    asked = len(engine.requests)
+    for _ in range(2):
+        found = client.vector_stores.search(store, query="What is our night companion built from?", rewrite_query=True)
+        page = await found
+        assert page.data[0].filename == "moon.txt"
+        assert page.model_extra is not None
+        assert page.model_extra["search_query"] == [
+            "What is our night companion built from?",
+            "basalt anorthosite",
+            "lunar rock",
+        ]
+    (request,) = engine.requests[asked:]
+    assert request["messages"][-1]["content"] == "What is our night companion built from?"
+    assert request["response_format"]["type"] == "json_schema"
+    assert not request.get("tools")
+
+
+@pytest.mark.parametrize("wrong", ["no JSON at all", '{"queries": []}'])
+async def test_without_queries_of_the_model_the_question_itself_is_searched_for_with_a_notice(
+    everywhere: GatewayUnderTest, engine: MockEngine, filled: tuple[openai.AsyncOpenAI, str], wrong: str
+) -> None:
+    engine.otherwise = lambda body: text(wrong)
+    body = {"query": "yeast", "rewrite_query": True}
+    status, page = await everywhere.post(body, f"/v1/vector_stores/{filled[1]}/search")
+    assert (status, page["search_query"], page["data"][0]["filename"]) == (200, ["yeast"], "bread.md")
+    assert everywhere.notice == "rewrite_query had no effect: no model wrote other queries. The log says why"
+
+
+@pytest.mark.parametrize(
+    ("said", "first"), [('{"best": [2, 99, 2]}', "second"), ('{"best": []}', "first"), ("nothing useful", "first")]
+)
+async def test_the_model_orders_passages_where_it_is_asked_to(
+    engine: MockEngine, filled: tuple[openai.AsyncOpenAI, str], said: str, first: str
+) -> None:
+    client, store = filled
+    query, asked = "bread made of yeast, or the moon made of basalt", len(engine.requests)
+    engine.otherwise = lambda body: text(said)
+    usual = [row.file_id for row in (await client.vector_stores.search(store, query=query)).data]
+    assert len(engine.requests) == asked
+    judged: Any = {"ranker": "model"}
+    page = await client.vector_stores.search(store, query=query, ranking_options=judged, max_num_results=2)
+    assert len(usual) > 1
+    assert [row.file_id for row in page.data] == ([usual[1], usual[0]] if first == "second" else usual[:2])
+    assert len(engine.requests) > asked
+
+
+async def test_a_store_that_is_not_there_costs_no_answer_of_the_model(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    asked = len(engine.requests)
+    status, _ = await gateway.post({"query": "x", "rewrite_query": True}, "/v1/vector_stores/vs_none/search")
+    assert (status, len(engine.requests)) == (404, asked)
 
 
 # ---- what is wrong ---------------------------------------------------------------------------------------------------

@@ -159,7 +159,8 @@ class HybridSearch(Struct, frozen=True):
 
 
 class RankingOptions(Struct, frozen=True):
-    ranker: Literal["auto", "default-2024-11-15"] | None = None
+    # "model" is not OpenAI's: the engine's own model orders what was found.
+    ranker: Literal["auto", "default-2024-11-15", "model"] | None = None
     score_threshold: Annotated[float, Meta(ge=0, le=1)] | None = None
     hybrid_search: HybridSearch | None = None
 

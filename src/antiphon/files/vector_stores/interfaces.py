@@ -45,6 +45,11 @@ class Index(Protocol):
     async def search(self, stores: Sequence[str], queries: Sequence[str], wanted: Wanted) -> list[Found]: ...
 
 
+class Judge(Protocol):
+    async def order(self, owner: str, queries: Sequence[str], passages: Sequence[str]) -> list[int]:
+        """The places of all passages, the best first."""
+
+
 # ---- limits ----------------------------------------------------------------------------------------------------------
 
 

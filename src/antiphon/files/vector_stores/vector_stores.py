@@ -9,7 +9,7 @@ from msgspec import UNSET, structs
 
 from antiphon.core.hosted.attribute_filters import Filter, matches, read_filter
 from antiphon.errors import InvalidRequest
-from antiphon.files.vector_stores.interfaces import Files, Index, VectorStoreLimits
+from antiphon.files.vector_stores.interfaces import Files, Index, Judge, VectorStoreLimits
 from antiphon.files.vector_stores.objects import (
     files_not_found,
     has_expired,
@@ -38,6 +38,11 @@ class Listed(NamedTuple):
     has_more: bool
 
 
+# The ranker that has a judge order what was found, and how many passages the judge sees.
+JUDGED = "model"
+MOST_JUDGED = 20
+
+
 class VectorStores:
     """The vector stores of every owner. What belongs to another owner is not found."""
 
@@ -50,6 +55,8 @@ class VectorStores:
         self._index = index
         self.limits = limits
         self._new_id = new_id
+        # For `JUDGED`. None: the order stays.
+        self.judge: Judge | None = None
 
     async def create(self, owner: str, body: CreateVectorStore) -> VectorStore:
         now = self._database.clock()
@@ -170,8 +177,16 @@ class VectorStores:
         documents = await self._documents(stores, filter)
         if documents is not None and not documents:
             return []
-        found = await self._index.search(stores, queries, _wanted(options, documents))
-        return await self._rows(owner, stores, found)
+        if options.ranker != JUDGED or self.judge is None:
+            return await self._rows(owner, stores, await self._index.search(stores, queries, _wanted(options, documents)))
+        more = structs.replace(options, most=max(options.most, MOST_JUDGED))
+        rows = await self._rows(owner, stores, await self._index.search(stores, queries, _wanted(more, documents)))
+        return (await self._judged(self.judge, owner, queries, rows))[: options.most]
+
+    async def _judged(self, judge: Judge, owner: str, queries: Sequence[str], rows: Sequence[SearchRow]) -> list[SearchRow]:
+        shown = rows[:MOST_JUDGED]
+        order = await judge.order(owner, queries, [row.text for row in shown]) if len(shown) > 1 else range(len(shown))
+        return [*(shown[place] for place in order), *rows[MOST_JUDGED:]]
 
     async def _documents(self, stores: Sequence[str], filter: Filter | None) -> frozenset[tuple[str, str]] | None:
         """The documents that may be found, by store; None: all. What belongs to no completed file is left out."""

@@ -36,7 +36,7 @@ from antiphon.wire.vector_stores import (
 POLL_AFTER = {"openai-poll-after-ms": "250"}
 # How many results a search has, if the request does not say.
 RESULTS = 10
-NOT_REWRITTEN = "rewrite_query was ignored: a query is searched for as it is"
+NOT_REWRITTEN = "rewrite_query had no effect: no model wrote other queries. The log says why"
 
 
 class StatusFilter(Struct):
@@ -77,11 +77,16 @@ async def delete(request: web.Request) -> web.Response:
 
 async def search(request: web.Request, bodies: Bodies) -> web.Response:
     body, notices, _ = await bodies.read_fields(request, SearchVectorStore)
-    if body.rewrite_query:
-        notices = notices | notice_header([*filter(None, [notices.get("antiphon-notice")]), NOT_REWRITTEN])
     queries = [body.query] if isinstance(body.query, str) else body.query
-    id = request.match_info["id"]
-    rows = await request.app[APP].resources.vector_stores.search(request[OWNER], [id], queries, _options(body))
+    id, resources, options = request.match_info["id"], request.app[APP].resources, _options(body)
+    if body.rewrite_query:
+        # Nobody is asked about a store that cannot be searched.
+        await resources.vector_stores.check(request[OWNER], [id])
+        rewritten = await resources.queries.rewrite(request[OWNER], queries)
+        if rewritten is None:
+            notices = notices | notice_header([*filter(None, [notices.get("antiphon-notice")]), NOT_REWRITTEN])
+        queries = rewritten or queries
+    rows = await resources.vector_stores.search(request[OWNER], [id], queries, options)
     return to_json(SearchResultsPage(search_query=queries, data=[_to_result(row) for row in rows]), notices)
 
 

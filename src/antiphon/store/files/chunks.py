@@ -153,6 +153,45 @@ def put_later(store: str, model: str, vectors: Sequence[tuple[int, str, Sequence
         yield from _put_vectors(store, model, [each for each in group if each[0] in waiting])
 
 
+def of_other_models(model: str, after: int, most: int) -> Operation[list[ChunkRow]]:
+    """Those after an id that other models have embedded, and this one has not."""
+    made = " AND ".join(
+        f"NOT EXISTS (SELECT 1 FROM {table} v WHERE v.store = c.store AND v.model = $1 AND v.id = c.id)"
+        for table in VECTOR_TABLES
+    )
+    rows = yield Statement(
+        f"""
+        SELECT c.id, c.store, c.file, c.number, t.text, t.context, t.shared FROM chunks c JOIN chunk_texts t ON t.id = c.id
+        WHERE c.id > $2 AND {made}
+        AND c.store IN (SELECT store FROM chunk_models WHERE model <> $1)
+        AND NOT EXISTS (SELECT 1 FROM chunks_without_vector w WHERE w.id = c.id)
+        ORDER BY c.id LIMIT $3
+        """,
+        (model, after, most),
+    )
+    return [ChunkRow(*row) for row in rows]
+
+
+def replace(store: str, model: str, vectors: Sequence[tuple[int, str, Sequence[bytes]]]) -> Operation[None]:
+    """(id, file, vectors), in place of those of other models. Of a chunk that was removed meanwhile, nothing is written."""
+    yield Change(BEGIN_CHANGE.format(column="changes"), (store,))
+    others = [
+        row[0] for row in (yield Statement("SELECT model FROM chunk_models WHERE store = $1", (store,))) if row[0] != model
+    ]
+    for group in in_groups(vectors):
+        ids = [id for id, _, _ in group]
+        rows = yield Statement(f"SELECT id FROM chunks WHERE id IN ({placeholders(1, len(ids))})", ids)
+        there = {row[0] for row in rows}
+        for table in VECTOR_TABLES:
+            for other in others:
+                listed = placeholders(3, len(ids))
+                yield Change(f"DELETE FROM {table} WHERE store = $1 AND model = $2 AND id IN ({listed})", (store, other, *ids))
+        yield from _put_vectors(store, model, [each for each in group if each[0] in there])
+    for other in others:
+        left = " AND ".join(f"NOT EXISTS (SELECT 1 FROM {table} WHERE store = $1 AND model = $2)" for table in VECTOR_TABLES)
+        yield Change(f"DELETE FROM chunk_models WHERE store = $1 AND model = $2 AND {left}", (store, other))
+
+
 # ---- removing --------------------------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from support.embedders import SubjectEmbedder
 from support.postgres import PostgresServer
 from support.stores import Clock, interposed
 
-from antiphon.files.vector_stores.search.chunk_index import EMBED_AGAIN, ChunkIndex
+from antiphon.files.vector_stores.search.chunk_index import EMBED_AGAIN, EMBEDDED_LATER, ChunkIndex
 from antiphon.files.vector_stores.search.found import Found, Piece, Wanted
 from antiphon.store import Store, open_store
 from antiphon.store.files import chunks
@@ -451,3 +451,35 @@ def moved_to_the_old_table() -> Operation[None]:
         "INSERT INTO chunk_vectors (store, model, id, file, vector) SELECT store, model, id, file, vector FROM chunk_windows"
     )
     yield Statement("DELETE FROM chunk_windows")
+
+
+# ---- another model ---------------------------------------------------------------------------------------------------
+
+
+async def test_another_model_takes_over_chunk_by_chunk_while_all_are_found(store: Store) -> None:
+    before, after = SubjectEmbedder("before"), InWords("after")
+    names = [f"file-{number}" for number in range(EMBEDDED_LATER + 5)]
+    index = ChunkIndex(store.files.database, before)
+    for name in names:
+        await index.add("vs_1", name, ["rain then a cat sat"])
+    await index.close()
+    index = ChunkIndex(store.files.database, after, embedder_of={"before": before}.get, embeds_again=True)
+    models, made = [], -1
+    while made:
+        states = await store.files.database.read(chunks.states(["vs_1"]))
+        models.append(states["vs_1"].models)
+        found = await index.search(["vs_1"], ["kitten"], Wanted(most=len(names), text_weight=0))
+        assert sorted(each.file for each in found) == sorted(names)
+        made = await index.embed_later()
+    assert models == [("before",), ("after", "before"), ("after",)]
+    await index.close()
+
+
+async def test_a_model_that_is_away_leaves_the_vectors_of_the_other_one(store: Store) -> None:
+    before, after = SubjectEmbedder("before"), SubjectEmbedder("after")
+    await ChunkIndex(store.files.database, before).add("vs_1", "file-1", ["a cat"])
+    after.is_away = True
+    index = ChunkIndex(store.files.database, after, embedder_of={"before": before}.get, embeds_again=True)
+    assert await index.embed_later() == 0
+    assert places(await index.search(["vs_1"], ["kitten"], MEANING)) == [("file-1", 0)]
+    await index.close()

@@ -7,7 +7,8 @@ that of the query. So a threshold means the same in every search.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,9 +24,10 @@ from antiphon.files.vector_stores.search.words import (
     terms_of_word,
     words_of_query,
 )
+from antiphon.logs import log
 from antiphon.store.files import chunks
 from antiphon.store.files.chunks import ChunkRow, NewChunk, Ranked, StoreState
-from antiphon.store.operations import Database
+from antiphon.store.operations import Database, Operation
 
 if TYPE_CHECKING:
     from antiphon.files.vector_stores.search.embeddings import Vectors
@@ -71,6 +73,10 @@ class Asked(NamedTuple):
     words_weight: float
 
 
+# Writes the vectors of some chunks of a store that are already there.
+WriteLater = Callable[[str, str, Sequence[tuple[int, str, Sequence[bytes]]]], Operation[None]]
+
+
 class ChunkIndex:
     def __init__(
         self,
@@ -80,6 +86,7 @@ class ChunkIndex:
         current: CurrentEmbedder | None = None,
         embedder_of: EmbedderOf = lambda model: None,
         memory: int = MEMORY,
+        embeds_again: bool = False,
     ) -> None:
         """`embedder`: for what is added; or `current`, where that is known only then. `embedder_of`: for what others have
         embedded."""
@@ -88,6 +95,9 @@ class ChunkIndex:
         self._choose = current
         self._embedder_of = embedder_of
         self._memory = memory
+        # Also what another model has embedded; and the last chunk of these that was looked at.
+        self._embeds_again = embeds_again
+        self._embedded_again = 0
         # By the clock of the database.
         self._embed_again_at = 0.0
         self._cache: VectorCache | None = None
@@ -117,14 +127,27 @@ class ChunkIndex:
             await self._database.write(chunks.add(store, file, new, embedder.model if embedder is not None else None))
 
     async def embed_later(self) -> int:
-        """Make some of the vectors that could not be made before. How many chunks; 0: none is missing, or it still cannot be
-        done, and is not tried again for a while."""
+        """Make some of the vectors that could not be made before, or that another model made. How many chunks; 0: there are no
+        such, or it still cannot be done, and is not tried again for a while."""
         if self._database.clock() < self._embed_again_at:
             return 0
         waiting = await self._database.read(chunks.without_vector(EMBEDDED_LATER))
-        embedder = await self._current() if waiting else None
+        embedder = await self._current() if waiting or self._embeds_again else None
         if embedder is None:
             return 0
+        if waiting:
+            return await self._write_later(embedder, waiting, chunks.put_later)
+        others = await self._database.read(chunks.of_other_models(embedder.model, self._embedded_again, EMBEDDED_LATER))
+        made = await self._write_later(embedder, others, chunks.replace) if others else 0
+        if made:
+            self._embedded_again = others[-1].id
+            log("embedded_again", level=logging.DEBUG, model=embedder.model, chunks=made, last=self._embedded_again)
+        elif not others:
+            # Perhaps another gateway, which has an earlier model, adds more.
+            self._embedded_again = 0
+        return made
+
+    async def _write_later(self, embedder: Embedder, waiting: Sequence[ChunkRow], write: WriteLater) -> int:
         made = await _embed(embedder, [Piece(chunk.text, chunk.context, chunk.shared) for chunk in waiting])
         if None in made:
             self._embed_again_at = self._database.clock() + EMBED_AGAIN
@@ -135,7 +158,7 @@ class ChunkIndex:
                 if chunk.store == store and vectors is not None
             ]
             if new:
-                await self._database.write(chunks.put_later(store, embedder.model, new))
+                await self._database.write(write(store, embedder.model, new))
         return sum(vectors is not None for vectors in made)
 
     async def remove(self, store: str, file: str) -> None:
