@@ -92,6 +92,7 @@ gateway/webhooks
 gateway/limits
 gateway/state
 gateway/runs
+gateway/passed_through
 gateway/background
 gateway/batches
 server/traces

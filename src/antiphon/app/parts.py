@@ -59,10 +59,10 @@ from antiphon.gateway.batches.runner import BatchRunner
 from antiphon.gateway.limits.owner_limits import Admission
 from antiphon.gateway.limits.places import AdmissionLimits
 from antiphon.gateway.limits.threads import ViewPlaces
+from antiphon.gateway.passed_through.own_embeddings import OwnEmbeddings
 from antiphon.gateway.runs.checker import Checker
 from antiphon.gateway.runs.gateway import Gateway, asks_for_approval
 from antiphon.gateway.runs.observers import MakeObserver
-from antiphon.gateway.runs.own_embeddings import OwnEmbeddings
 from antiphon.gateway.runs.short_answers import ModelJudge, QueryRewriter
 from antiphon.gateway.runs.steps import Equipment
 from antiphon.gateway.runs.timers import Timeouts

@@ -11,8 +11,8 @@ from antiphon.files.library import FileLibrary
 from antiphon.files.uploads import Uploads
 from antiphon.files.vector_stores.store_files import StoreFiles
 from antiphon.files.vector_stores.vector_stores import VectorStores
+from antiphon.gateway.passed_through.own_embeddings import OwnEmbeddings
 from antiphon.gateway.runs.gateway import Gateway
-from antiphon.gateway.runs.own_embeddings import OwnEmbeddings
 from antiphon.gateway.runs.short_answers import QueryRewriter
 from antiphon.gateway.state.conversations import Conversations
 from antiphon.gateway.state.owners import Keyring

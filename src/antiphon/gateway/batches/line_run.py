@@ -19,12 +19,12 @@ from antiphon.files.library import FileLibrary
 from antiphon.files.readers.batch_lines import request_of
 from antiphon.gateway.limits.request_rates import MINUTE
 from antiphon.gateway.limits.threads import LARGE_BODY, run_aside
+from antiphon.gateway.passed_through.own_embeddings import PATH as EMBEDDINGS
+from antiphon.gateway.passed_through.own_embeddings import OwnEmbeddings
+from antiphon.gateway.passed_through.requests import PassedBody, PassedRequest, counted_usage, model_of
 from antiphon.gateway.runs.gateway import Gateway, ReceivedRequest
 from antiphon.gateway.runs.observers import arrive
 from antiphon.gateway.runs.outbox import NoSink
-from antiphon.gateway.runs.own_embeddings import PATH as EMBEDDINGS
-from antiphon.gateway.runs.own_embeddings import OwnEmbeddings
-from antiphon.gateway.runs.passed_requests import PassedBody, PassedRequest, counted_usage, model_of
 from antiphon.gateway.runs.run import BUG, ResponseRun
 from antiphon.gateway.state.record_format import decode_calls, encode_call
 from antiphon.gateway.state.recorder import ResponseRecorder

@@ -18,8 +18,8 @@ from antiphon.engines.upstream import Engine
 from antiphon.errors import ApiError, NotFound, seconds_to_header
 from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.limits.threads import LARGE_BODY
+from antiphon.gateway.passed_through.requests import PassedBody, PassedRequest, PassedUsage, counted_usage, model_of
 from antiphon.gateway.runs.gateway import Gateway, ReceivedRequest
-from antiphon.gateway.runs.passed_requests import PassedBody, PassedRequest, PassedUsage, counted_usage, model_of
 from antiphon.server.answers import notice_header, to_answer
 from antiphon.server.bodies import Bodies, in_turn
 from antiphon.server.parts import APP
