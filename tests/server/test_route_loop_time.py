@@ -22,7 +22,7 @@ from support.loop_probe import ATTEMPTS, BUDGET, MeasuredGateway, measured_gatew
 from antiphon.core.protocols.chat import read as chat_read
 from antiphon.core.protocols.responses import read
 from antiphon.gateway.limits.threads import LARGE_BODY
-from antiphon.gateway.runs import passed_requests
+from antiphon.gateway.passed_through import requests as passed_requests
 from antiphon.server.bodies import LARGE, SMALL, SMALL_BODY, Bodies
 from antiphon.server.routes.table import API_ROUTES
 from antiphon.settings.tables import ContainerSettings
