@@ -5,6 +5,7 @@ a manifest has a row in `WATCHERS`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from typing import Any
 
 from aiohttp import web
@@ -22,6 +23,13 @@ from antiphon.transport import reads_whole
 # By the name of the protocol.
 WATCHERS: Mapping[str, Watcher] = {each.protocol.name: each for each in (ResponsesWatcher(), MessagesWatcher(), ChatWatcher())}
 _PATHS = ProtocolPaths(PROTOCOLS)
+_OWN = frozenset(header for protocol in PROTOCOLS for header in protocol.own_headers)
+
+
+@cache
+def _protocol_of(path: str, headers: tuple[str, ...]) -> str:
+    """Once for each: what a request costs is counted, too."""
+    return _PATHS.protocol_of(path, dict.fromkeys(headers, "")).name
 
 
 @reads_whole
@@ -29,7 +37,7 @@ _PATHS = ProtocolPaths(PROTOCOLS)
 async def recorded(request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> web.StreamResponse:
     """The first of the middlewares, so that it sees answers as clients get them."""
     answer = await handler(request)
-    watcher = WATCHERS.get(_PATHS.protocol_of(request.path, request.headers).name)
+    watcher = WATCHERS.get(_protocol_of(request.path, tuple(sorted(_OWN.intersection(map(str.lower, request.headers))))))
     route = None if watcher is None else watcher.to_route(request.method, request.path)
     if watcher is None or route is None:
         return answer

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from antiphon.wire.responses import Share
+from antiphon.wire.responses import Share, UsedContainer
 
 # A block of content, as JSON has it.
 Block: TypeAlias = dict[str, Any]
@@ -303,13 +303,6 @@ class MessageUsage(Struct):
     server_tool_use: ServerUses | UnsetType = UNSET
 
 
-class MessageContainer(Struct):
-    """Where code was run. A later request can name it, to go on there."""
-
-    id: str
-    expires_at: str
-
-
 class ContextManagementApplied(Struct):
     applied_edits: list[dict[str, Any]] = []
 
@@ -320,7 +313,7 @@ class Message(Struct, kw_only=True, tag="message"):
     role: str = "assistant"
     # Blocks of tools that the gateway ran are plain dictionaries: each tool has its own.
     content: list[AnswerBlock | Block] = []
-    container: MessageContainer | UnsetType = UNSET
+    container: UsedContainer | UnsetType = UNSET
     stop_reason: StopReason | None = None
     stop_sequence: str | None = None
     # Of a refusal, null: an engine says nothing of its reasons.
@@ -388,7 +381,7 @@ class Ending(Struct):
     stop_reason: StopReason
     stop_sequence: str | None = None
     stop_details: UnsetType | None = UNSET
-    container: MessageContainer | UnsetType = UNSET
+    container: UsedContainer | UnsetType = UNSET
 
 
 class DeltaUsage(Struct):

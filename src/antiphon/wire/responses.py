@@ -329,10 +329,11 @@ class EngineExtras(Struct):
 
 
 class UsedContainer(Struct):
-    """Where code was run."""
+    """Where code was run. A later request can name it, to go on there."""
 
     id: str
-    expires_at: int
+    # As ISO 8601 has it.
+    expires_at: str
 
 
 class Response(Struct, kw_only=True):

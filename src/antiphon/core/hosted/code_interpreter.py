@@ -50,8 +50,8 @@ class CodeData(Struct, frozen=True):
     images: list[str] = []
     files: list[CodeFile] = []
     written: list[str] = []
-    # When the container does, in seconds since 1970; 0: it is not known.
-    expires_at: int = 0
+    # Of the container, as ISO 8601 has it; "" if it is not known.
+    expires_at: str = ""
 
 
 def data_to_outputs(data: CodeData) -> list[Output]:

@@ -55,8 +55,8 @@ class ContainerFiles(NamedTuple):
 
     container_id: str
     files: Sequence[CodeFile]
-    # 0: it is not known.
-    expires_at: int = 0
+    # As ISO 8601 has it; "" if it is not known.
+    expires_at: str = ""
 
 
 class HostedTool(Struct, frozen=True):

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -119,7 +120,7 @@ def _to_data(container: Container, ran: Run) -> CodeData:
         images,
         [CodeFile(file.id, file.name) for file in ran.files],
         [file.name for file in ran.written],
-        int(container.expires_at),
+        datetime.fromtimestamp(int(container.expires_at), UTC).isoformat().replace("+00:00", "Z"),
     )
 
 

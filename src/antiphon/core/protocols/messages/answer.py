@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
@@ -25,7 +24,6 @@ from antiphon.wire.messages import (
     Ending,
     ErrorDetails,
     Message,
-    MessageContainer,
     MessageUsage,
     ServerUses,
     StopReason,
@@ -45,7 +43,6 @@ from antiphon.wire.responses import (
     ReasoningItem,
     Response,
     ResponseError,
-    UsedContainer,
 )
 
 # The end of a sentence that cites.
@@ -180,12 +177,8 @@ def message_ending(response: Response, facts: MessageFacts) -> Ending:
         reason,
         None if response.stop_sequence is UNSET else response.stop_sequence,
         None if reason == "refusal" else UNSET,
-        UNSET if response.container is UNSET else _to_container(response.container),
+        response.container,
     )
-
-
-def _to_container(used: UsedContainer) -> MessageContainer:
-    return MessageContainer(used.id, datetime.fromtimestamp(used.expires_at, UTC).isoformat().replace("+00:00", "Z"))
 
 
 def stop_reason(response: Response) -> StopReason:

@@ -144,7 +144,8 @@ class ItemReader:
         self._say([self.documents.image(given, where)], where)
 
     def document(self, block: Block, where: str) -> None:
-        self._say(self.documents.document(self._given(block, DocumentInput, where), where, self.inside), where)
+        given = self._given(block, DocumentInput, where)
+        self._say(self.documents.document(given, where, lambda *inside: self._inside(*inside).parts), where)
 
     def search_result(self, block: Block, where: str) -> None:
         self._say([self.documents.search_result(self._given(block, SearchResultInput, where), where)], where)
@@ -217,7 +218,7 @@ class ItemReader:
 
     # ---- what blocks contain -----------------------------------------------------------------------------------------
 
-    def inside(self, content: str | list[Block], where: str) -> "ItemReader":
+    def _inside(self, content: str | list[Block], where: str) -> "ItemReader":
         """It has the parts of a document or of a result."""
         reader = ItemReader(self)
         if isinstance(content, str):
@@ -229,7 +230,7 @@ class ItemReader:
 
     def _output(self, result: ToolResultInput, where: str) -> tuple[str | list[Item], list[str]]:
         """A string if it is nothing but text. Otherwise its parts, and the paths of these."""
-        reader = self.inside(result.content or "", f"{where}.content")
+        reader = self._inside(result.content or "", f"{where}.content")
         parts, paths = reader.parts, reader.paths
         text = "\n".join(part["text"] for part in parts if part["type"] == "input_text")
         says_so = not result.is_error or ERROR in text.lower()

@@ -2,18 +2,15 @@
 the answer says by these which of them it means."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from antiphon.core.protocols.responses.read import convert
 from antiphon.errors import InvalidRequest
 from antiphon.wire.input_items import CITABLE, Item
 from antiphon.wire.messages import Block, DocumentInput, ImageInput, SearchResultInput, Source, TextInput
 
-if TYPE_CHECKING:
-    from antiphon.core.protocols.messages.blocks import ItemReader
-
 # The parts of a list of blocks at a path.
-Inside = Callable[[str | list[Block], str], "ItemReader"]
+Inside = Callable[[str | list[Block], str], list[Item]]
 
 
 class DocumentReader:
@@ -53,7 +50,7 @@ class DocumentReader:
             case "text":
                 return [self._citable("text", about, {"texts": [_member(source, "data", where)]})]
             case "content":
-                parts = inside(source.content or [], f"{where}.source.content").parts
+                parts = inside(source.content or [], f"{where}.source.content")
                 texts = [part["text"] for part in parts if part["type"] == "input_text"]
                 # An image has no words to cite.
                 others = [part for part in parts if part["type"] != "input_text"]
@@ -73,7 +70,7 @@ def _plain(document: DocumentInput, where: str, inside: Inside) -> list[Item]:
         case "text":
             return [*about, *_texts(_member(source, "data", where))]
         case "content":
-            return [*about, *inside(source.content or [], f"{where}.source.content").parts]
+            return [*about, *inside(source.content or [], f"{where}.source.content")]
         case "base64":
             return [*context, {"type": "input_file", **_file(document, where)}]
     return [*about, {"type": "input_file", **_file(document, where)}]

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from antiphon.partial_json import object_arguments
-from antiphon.wire.hosted_items import CodeInterpreterCall, McpCall, McpListTools, ToolSearchOutput, WebSearchCall
+from antiphon.wire.hosted_items import CodeInterpreterCall, McpCall, McpListTools, ToolSearchOutput, WebSearchCall, type_of
 from antiphon.wire.input_items import Item
 from antiphon.wire.messages import Block
 from antiphon.wire.responses import OutputItem, ToolSearchCall
@@ -163,8 +163,8 @@ def _read_tool_search(use: Block, result: Block) -> list[Item]:
     references = content.get("tool_references") if isinstance(content, dict) else None
     found = [each for each in references if isinstance(each, dict)] if isinstance(references, list) else []
     names = [{"type": "function", "name": str(each.get("tool_name"))} for each in found]
-    call = {"type": "tool_search_call", "arguments": use.get("input") or {}, "execution": "server"}
-    return [call, {"type": "tool_search_output", "tools": names, "execution": "server"}]
+    call = {"type": type_of(ToolSearchCall), "arguments": use.get("input") or {}, "execution": "server"}
+    return [call, {"type": type_of(ToolSearchOutput), "tools": names, "execution": "server"}]
 
 
 def _input(use: Block, name: str) -> str:
