@@ -14,7 +14,7 @@ PAGE = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
 # Section → its block.
 BLOCKS = {
     section.partition("\n")[0]: found[2]
-    for section in PAGE.split("\n## ")[1:]
+    for section in re.split(r"\n#{2,3} ", PAGE)[1:]
     if (found := re.search(r"^```(\w+)\n(.*?)^```", section, re.MULTILINE | re.DOTALL))
 }
 # The environment that has the packages of a section; None: that of the tests.
@@ -29,9 +29,16 @@ PYTHON = {
     "LlamaIndex": "openai2",
     "Haystack": "openai3",
     "Inspect": "inspect",
+    "openai, Chat Completions (Python)": None,
+    "LangChain, Chat Completions (Python)": "openai3",
+    "Pydantic AI, Chat Completions": "openai3",
 }
-NODE = ["openai (Node)", "anthropic (Node)", "OpenAI Agents SDK (Node)", "Vercel's AI SDK", "Mastra", "LangChain (Node)"]
-CONFIGURED = ["opencode", "Copilot CLI", "llm"]
+NODE = [
+    *("openai (Node)", "anthropic (Node)", "OpenAI Agents SDK (Node)", "Vercel's AI SDK", "Mastra", "LangChain (Node)"),
+    *("openai, Chat Completions (Node)", "Vercel's AI SDK, Chat Completions"),
+]
+OPENCODE = ["opencode", "opencode, Chat Completions"]
+CONFIGURED = [*OPENCODE, "Copilot CLI", "llm", "Qwen Code", "aider"]
 
 
 def test_every_block_is_tested() -> None:
@@ -72,8 +79,11 @@ async def test_a_program_in_javascript(section: str, gateway: GatewayUnderTest, 
     check(await run([program("node"), str(file)], tmp_path), engine)
 
 
-async def test_the_configuration_of_opencode(gateway: GatewayUnderTest, engine: MockEngine, tmp_path: Path) -> None:
-    (tmp_path / "opencode.json").write_text(block("opencode", gateway), encoding="utf-8")
+@pytest.mark.parametrize("section", OPENCODE)
+async def test_the_configuration_of_opencode(
+    section: str, gateway: GatewayUnderTest, engine: MockEngine, tmp_path: Path
+) -> None:
+    (tmp_path / "opencode.json").write_text(block(section, gateway), encoding="utf-8")
     quiet = {"OPENCODE_DISABLE_DEFAULT_PLUGINS": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
     command = [str(node_packages() / "node_modules" / ".bin" / "opencode"), "run", "--title", "Colours", "Name a colour."]
     check(await run(command, tmp_path, **quiet), engine)
@@ -84,6 +94,23 @@ async def test_the_environment_of_copilot(gateway: GatewayUnderTest, engine: Moc
     assert len(environment) == 5
     command = [str(node_packages() / "node_modules" / ".bin" / "copilot"), "--prompt", "Name a colour."]
     check(await run(command, tmp_path, COPILOT_HOME=str(tmp_path / "copilot"), **environment), engine)
+
+
+async def test_the_environment_of_qwen_code(gateway: GatewayUnderTest, engine: MockEngine, tmp_path: Path) -> None:
+    environment = dict(re.findall(r"(OPENAI_\w+)=(\S+)", block("Qwen Code", gateway)))
+    assert len(environment) == 3
+    command = [str(node_packages() / "node_modules" / ".bin" / "qwen"), "Name a colour."]
+    check(await run(command, tmp_path, **environment), engine)
+
+
+async def test_the_environment_of_aider(gateway: GatewayUnderTest, engine: MockEngine, tmp_path: Path) -> None:
+    given = block("aider", gateway)
+    environment = dict(re.findall(r"(OPENAI_\w+)=(\S+)", given))
+    assert len(environment) == 2
+    _, command = given.strip().split("\n")
+    aider, *options = command.split()
+    program = str(python_environment("aider").with_name(aider))
+    check(await run([program, *options, "--no-git", "--message", "Name a colour."], tmp_path, **environment), engine)
 
 
 async def test_the_configuration_of_llm(gateway: GatewayUnderTest, engine: MockEngine, tmp_path: Path) -> None:

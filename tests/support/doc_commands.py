@@ -24,6 +24,8 @@ NOT_RUN: dict[str, str] = {
     "antiphon claude --full": TERMINAL,
     "claude": TERMINAL,
     "copilot": TERMINAL,
+    "qwen": TERMINAL,
+    "aider --model openai/MODEL": TERMINAL,
     "docker build -f deploy/Dockerfile -t antiphon .": DOCKER,
     "docker build -f deploy/Dockerfile -t antiphon --build-arg EXTRAS=all .": DOCKER,
     "docker compose -f deploy/compose.yaml up --build": DOCKER,

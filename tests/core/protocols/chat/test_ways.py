@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from support.chat import CALL, USER, WEATHER
+from support.doc_blocks import ROOT
 
 from antiphon.core.protocols.chat.ways import ATTACHED, HELPED, HISTORY, PASSED, SEARCH, WEB_SEARCH, Rules, choose_way
 
@@ -74,6 +75,14 @@ HARMLESS: dict[str, Any] = {
 def test_every_row_is_tested() -> None:
     assert ROWS.keys() == PASSED.keys()
     assert {name for _, name in NEEDS.values()} == {name for _, name in HELPED.values()}
+
+
+def test_the_page_for_users_names_every_row() -> None:
+    _, _, ways = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8").partition("## Clients of Chat Completions")
+    fields, _, rest = ways.partition("### What only an engine can do")
+    passed, _, _ = rest.partition("###")
+    assert [field for field in (*HELPED, SEARCH) if f"`{field}`" not in fields] == []
+    assert [field for field in (*PASSED, SEARCH) if f"`{field}`" not in passed] == []
 
 
 @pytest.mark.parametrize("row", NEEDS)
