@@ -251,6 +251,9 @@ async def with_people(plan: Plan, count: int, store: str, folder: Path, *, kills
         waits = await people(session, urls, plan.people)
         batch = await ended(session, urls, id)
         if killing is not None:
+            if killing.done():
+                # Never by itself: a gateway did not come back.
+                killing.result()
             killing.cancel()
             await asyncio.gather(killing, return_exceptions=True)
         output = await get(session, urls, f"/v1/files/{batch['output_file_id']}/content")

@@ -7,13 +7,15 @@ from pathlib import Path
 from antiphon.server.metrics.exposition import Exposition
 from antiphon.server.metrics.instruments import Instruments
 from antiphon.server.metrics.state import EngineState, GatewayState
+from antiphon.store.files.batch_lines import LineCounts
 from antiphon.store.records import JobCounts
 
 PAGE = Path(__file__).parents[3] / "docs" / "operating.md"
 HEAD = "| metric | type | labels | what it says |\n| --- | --- | --- | --- |\n"
 TABLE = re.compile(re.escape(HEAD) + r"(\|.*\n)+")
 # A gateway that has something to say of everything.
-STATE = GatewayState("1.0", (EngineState("http://engine", "plain", "1", True, 0, 0, 0, 0, 0.0),), jobs=JobCounts(0, 0))
+ENGINE = EngineState("http://engine", "plain", "1", True, 0, 0, 0, 0, 0.0)
+STATE = GatewayState("1.0", (ENGINE,), jobs=JobCounts(0, 0), lines=LineCounts(0, 0))
 
 
 def metrics() -> Iterator[tuple[str, str, tuple[str, ...], str]]:

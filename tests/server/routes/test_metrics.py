@@ -4,12 +4,14 @@ import asyncio
 from typing import Any
 
 import pytest
+from support import batches
 from support.engine import CUT, DONE, MockEngine, Refusal, Writer, answer, call, chunk, text
 from support.gateway import CHECKER, DEFAULTS, GatewayUnderTest, running_gateway, started
 from support.metrics import scrape
 from support.raw_client import dialled
 from support.stores import interposed
 from support.toy_tool import DICE, Dice, roll
+from support.ways_in import Doors, until
 
 from antiphon import __version__
 from antiphon.app.options import Intervals
@@ -217,6 +219,21 @@ async def test_the_background_queue_is_shown(engine: MockEngine) -> None:
         seen = await scrape(gateway)
     assert seen.value("antiphon_background_jobs", state="waiting") == 2
     assert seen.value("antiphon_background_jobs", state="running") == 0
+
+
+async def test_the_lines_of_batches_are_shown(engine: MockEngine) -> None:
+    doors = Doors(engine)
+    async with running_gateway(engine) as gateway, batches.sdk(gateway) as client:
+        made = await batches.begin(client, [batches.line(str(number)) for number in range(6)])
+        await until(lambda: doors.waiting == 4)
+        seen = await scrape(gateway)
+        assert seen.value("antiphon_batch_lines", state="waiting") == 2
+        assert seen.value("antiphon_batch_lines", state="running") == 4
+        doors.open(100)
+        await batches.ended(client, made.id)
+        seen = await scrape(gateway)
+        assert seen.value("antiphon_batch_lines", state="waiting") == 0
+        assert seen.value("antiphon_responses_total", channel="batch", outcome="completed") == 6
 
 
 # ---- labels ----------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from antiphon.errors import UNREADABLE, quoted
 
 # One piece: so many bytes, with the line that they end in, and so many lines.
 MOST_BYTES = 4 * 1024 * 1024
-MOST_LINES = 5_000
+MOST_LINES = 1_000
 # What is skipped of a line that is too long is read in pieces of this size.
 SKIPPED = 1024 * 1024
 LONGEST_ID = 512

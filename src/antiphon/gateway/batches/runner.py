@@ -7,7 +7,7 @@ its lines to the others.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -109,7 +109,7 @@ class BatchRunner:
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._is_known:
             with suppress(StoreUnavailable):
-                await self._step(())
+                await self._step((), {})
                 await self._database.write(batch_lines.leave(self._name))
 
     def _wake(self) -> None:
@@ -149,27 +149,29 @@ class BatchRunner:
                 await self._database.write(batch_lines.leave(self._name))
                 self._is_known = False
             return bool(self._files)
-        wanted = await self._wanted(overview.running)
+        wanted, busy = await self._wanted(overview.running)
         if wanted or self._results or self._put_off or now >= self._step_at:
             self._step_at = now + self._options.step
-            await self._step(wanted, self._left_alone(overview.running))
+            await self._step(wanted, busy, self._left_alone(overview.running))
         return True
 
     # ---- lines -------------------------------------------------------------------------------------------------------
 
-    async def _wanted(self, batches: Sequence[RequestBatch]) -> list[Wanted]:
-        """By model, for how many lines there is room here."""
+    async def _wanted(self, batches: Sequence[RequestBatch]) -> tuple[list[Wanted], dict[str, int]]:
+        """By model, for how many lines there is room here; and how many requests each engine has from here, with the lines that
+        are about to be there."""
+        wanted, busy = list[Wanted](), self._room.busy()
         if not self._options.places:
-            return []
-        wanted = []
+            return wanted, busy
         models = dict.fromkeys(model for batch in batches if batch.stop is None for model in batch.models)
         for model in models:
             beginning = sum(not run.is_placed for run in self._running.values())
             rooms = await self._room.of_model(model, beginning)
             free = UNKNOWN_AT_ONCE - beginning if rooms is None else sum(max(0, room.places - room.busy) for room in rooms)
+            busy |= {room.engine: max(room.busy, busy.get(room.engine, 0)) for room in rooms or ()}
             if free > 0:
                 wanted.append(Wanted(model, min(free, MOST_BEGUN), rooms))
-        return wanted
+        return wanted, busy
 
     def _left_alone(self, batches: Sequence[RequestBatch]) -> list[str]:
         """Owners that may begin nothing now; and those of whose minute half is used up: the rest is for people."""
@@ -180,10 +182,10 @@ class BatchRunner:
         used = {owner for owner, rate in rates.items() if rate is not None and rate.remaining <= rate.limit // 2}
         return sorted(used | {owner for owner in owners if self._gateway.owners.current(owner) in full})
 
-    async def _step(self, wanted: Sequence[Wanted], not_of: Sequence[str] = ()) -> None:
+    async def _step(self, wanted: Sequence[Wanted], busy: Mapping[str, int], not_of: Sequence[str] = ()) -> None:
         results, put_off = self._results, self._put_off
         self._results, self._put_off = [], []
-        report = Report(self._name, self._options.lease, results, put_off, self._room.busy(), wanted, not_of)
+        report = Report(self._name, self._options.lease, results, put_off, busy, wanted, not_of)
         try:
             lines = await self._database.write(batch_lines.step(report, self._database.clock()))
         except BaseException:

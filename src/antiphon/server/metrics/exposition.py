@@ -79,6 +79,13 @@ def _of_state(state: GatewayState) -> Iterator[GaugeMetricFamily]:
         ("state",),
         jobs,
     )
+    lines = [((name,), count) for name, count in state.lines._asdict().items()] if state.lines is not None else []
+    yield _gauge(
+        "batch_lines",
+        "Lines of batches that are not done, of all gateways on the store: waiting, running.",
+        ("state",),
+        lines,
+    )
 
 
 def _gauge(

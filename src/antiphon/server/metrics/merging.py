@@ -17,6 +17,7 @@ COMBINED: dict[bytes, Callable[[Sequence[float]], float]] = {
     b"antiphon_engine_up": max,
     b"antiphon_store_up": min,
     b"antiphon_background_jobs": max,
+    b"antiphon_batch_lines": max,
     b"process_start_time_seconds": min,
     b"process_max_fds": max,
 }

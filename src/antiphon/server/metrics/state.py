@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from antiphon.engines.upstream import Engine
 from antiphon.gateway.runs.gateway import Gateway
+from antiphon.store.files.batch_lines import LineCounts
 from antiphon.store.records import JobCounts
 
 
@@ -27,6 +28,8 @@ class GatewayState(NamedTuple):
     store_up: bool = False
     # None: the store did not say.
     jobs: JobCounts | None = None
+    # The same of lines of batches.
+    lines: LineCounts | None = None
 
 
 def engine_states(gateway: Gateway) -> tuple[EngineState, ...]:

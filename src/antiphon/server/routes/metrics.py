@@ -13,6 +13,8 @@ from antiphon.server.metrics.merging import merge
 from antiphon.server.metrics.state import GatewayState, engine_states
 from antiphon.server.parts import APP, key_of
 from antiphon.server.request_state import is_from_sibling
+from antiphon.store.files import batch_lines
+from antiphon.store.files.batch_lines import LineCounts
 from antiphon.store.records import JobCounts
 
 # Seconds that the store may take to count the background responses.
@@ -71,6 +73,7 @@ async def _state(app: web.Application) -> GatewayState:
         websockets=len(app[APP].open.connections),
         store_up=store_up,
         jobs=await _jobs(app) if store_up else None,
+        lines=await _lines(app) if store_up else None,
     )
 
 
@@ -78,4 +81,14 @@ async def _jobs(app: web.Application) -> JobCounts | None:
     with suppress(StoreUnavailable, TimeoutError):
         async with asyncio.timeout(DEADLINE):
             return await app[APP].gateway.store.count_jobs()
+    return None
+
+
+async def _lines(app: web.Application) -> LineCounts | None:
+    files = app[APP].gateway.store.files
+    if not files.is_used():
+        return LineCounts(0, 0)
+    with suppress(StoreUnavailable, TimeoutError):
+        async with asyncio.timeout(DEADLINE):
+            return await files.database.read(batch_lines.count())
     return None

@@ -200,6 +200,23 @@ def _claim(report: Report, model: str, most: int, now: float) -> Operation[list[
     return claimed
 
 
+class LineCounts(NamedTuple):
+    """Of all gateways."""
+
+    waiting: int
+    running: int
+
+
+def count() -> Operation[LineCounts]:
+    """For those who watch the queue."""
+    rows = yield Statement(
+        "SELECT coalesce(sum(total - completed - failed), 0) FROM batches WHERE status IN ('in_progress', 'cancelling')"
+    )
+    running = (yield Statement("SELECT count(*) FROM batch_lines WHERE state = 'running'"))[0][0]
+    # The two are read one after the other.
+    return LineCounts(max(0, int(rows[0][0]) - running), running)
+
+
 # ---- the end of a batch ----------------------------------------------------------------------------------------------
 
 
