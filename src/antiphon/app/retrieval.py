@@ -198,6 +198,9 @@ def check_embeddings(settings: VectorStoreSettings, is_installed: Callable[[], b
             raise SettingsError(f"{TABLE}.embedding_url must be http://HOST:PORT or https://HOST, with a path or without one")
     elif settings.embedding_key is not None:
         raise SettingsError(f"{TABLE}.embedding_url is missing: {TABLE}.embedding_key is for a server of your own")
+    if settings.embed_again and chosen in (None, OFF):
+        # Which model is used by default depends on what can be downloaded.
+        raise SettingsError(f"{TABLE}.embedding_model is missing: {TABLE}.embed_again needs the name of a model")
     _key(settings)
     if chosen == WORDLLAMA and not is_installed():
         raise SettingsError(missing_extra(f'{TABLE}.embedding_model = "{WORDLLAMA}"', "search"))

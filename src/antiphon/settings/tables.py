@@ -215,6 +215,7 @@ class VectorStoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     embedding_model: str | None = None
     # Embed anew, in the background, what another model has embedded. The earlier vectors of a chunk are searched until the new
     # ones are there, so nothing is missing meanwhile. The log, at the level debug, says `embedded_again` as long as it lasts.
+    # It needs `embedding_model`.
     embed_again: bool = False
     # The address of another server that has this model, such as http://127.0.0.1:8081, with or without /v1. If it is not set:
     # the engines are asked.

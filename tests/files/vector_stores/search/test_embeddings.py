@@ -229,6 +229,7 @@ async def test_chunks_of_an_earlier_model_are_still_searched_with_it(session: ai
     ("settings", "words"),
     [
         (VectorStoreSettings(embedding_url="http://127.0.0.1:1"), "embedding_model is missing"),
+        (VectorStoreSettings(embed_again=True), "embed_again needs the name of a model"),
         (VectorStoreSettings(embedding_model="bge", embedding_url="127.0.0.1"), "embedding_url must be"),
         (VectorStoreSettings(embedding_model="bge", embedding_key="k"), "embedding_url is missing"),
         (

@@ -11,7 +11,7 @@ import pytest_asyncio
 from support.stores import Clock
 
 from antiphon.files.vector_stores.search.embeddings import normalized
-from antiphon.files.vector_stores.search.vector_cache import ROW_BYTES, Cached, VectorCache
+from antiphon.files.vector_stores.search.vector_cache import ROW_BYTES, SAMPLED, Cached, VectorCache
 from antiphon.files.vector_stores.search.vectors import ApproximateIndex, Floats, VectorTable, vector_to_bytes
 from antiphon.store import open_store
 from antiphon.store.files import chunks
@@ -110,13 +110,22 @@ async def test_a_store_that_is_too_large_is_searched_part_by_part(database: Read
     assert small.bytes == 0
 
 
+async def test_a_store_whose_chunks_have_many_vectors_is_too_large_sooner(database: Reads) -> None:
+    new = [NewChunk(at, "", [], "", [vector_to_bytes(each) for each in random_vectors(5)]) for at in range(60)]
+    await database.write(chunks.add("vs_1", "file-1", new, "m"))
+    state = (await database._database.read(chunks.states(["vs_1"])))["vs_1"]
+    cache = VectorCache(database, 100 * ROW, rows_in_part=64)  # type: ignore[arg-type]
+    await ids(cache, state, random_vectors(1)[0])
+    assert cache.bytes == 0
+
+
 async def test_searches_at_the_same_time_load_once(database: Reads) -> None:
     vectors = random_vectors(200)
     state = await put(database, vectors)
     cache = VectorCache(database, 10**6)  # type: ignore[arg-type]
     found = await asyncio.gather(*(ids(cache, state, vectors[at]) for at in range(5)))
     assert [each[0] for each in found] == [1, 2, 3, 4, 5]
-    assert database.vectors == 5 + 200
+    assert database.vectors == 5 * SAMPLED + 200
 
 
 async def test_a_large_store_is_indexed_and_finds_nearly_the_same(database: Reads) -> None:

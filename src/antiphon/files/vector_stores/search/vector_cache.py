@@ -29,6 +29,8 @@ from antiphon.store.operations import Database
 
 # Rows of one part of a store that is too large for the cache, and of one step in which others are loaded.
 ROWS_IN_PART = 50_000
+# Vectors that show how many a chunk has.
+SAMPLED = 64
 # What a row takes beside its vector: its id, its file and its scale.
 ROW_BYTES = 16
 # Up to so many vectors all are compared: that takes a few milliseconds.
@@ -83,6 +85,9 @@ class VectorCache:
         # The one that was used last is at the end.
         self._cached: OrderedDict[tuple[str, str], Cached] = OrderedDict()
 
+        # About how many vectors a chunk has.
+        self._of_chunk: dict[tuple[str, str], float] = {}
+
     @property
     def bytes(self) -> int:
         return sum(cached.bytes for cached in self._cached.values())
@@ -90,6 +95,8 @@ class VectorCache:
     def drop(self, store: str) -> None:
         for key in [key for key in self._cached if key[0] == store]:
             self._cached.pop(key).stop.set()
+        for key in [key for key in self._of_chunk if key[0] == store]:
+            del self._of_chunk[key]
 
     async def close(self) -> None:
         tasks = [cached.indexing for cached in self._cached.values() if cached.indexing is not None]
@@ -109,10 +116,12 @@ class VectorCache:
 
     async def _parts(self, store: str, model: str, state: StoreState) -> AsyncIterator[Searchable]:
         """All vectors of the state, and perhaps newer ones: in one part if they fit into the cache."""
-        first = await self._database.read(chunks.vectors(store, model, 0, 1))
+        key = (store, model)
+        first = await self._database.read(chunks.vectors(store, model, 0, 1 if key in self._of_chunk else SAMPLED))
         if not first:
             return
-        if state.chunks * (len(first[0].vector) + ROW_BYTES) <= self._limit:
+        of_chunk = self._of_chunk.setdefault(key, len(first) / len({row.id // chunks.MOST_WINDOWS for row in first}))
+        if state.chunks * of_chunk * (len(first[0].vector) + ROW_BYTES) <= self._limit:
             yield await self._current(store, model, state)
             return
         async for part in self._read(store, model, 0, {}):
