@@ -193,13 +193,11 @@ class EngineRequests:
     async def pieces(self, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         """The body of an answer to `post`, as it comes."""
         within = self._options.first_byte_timeout
-        while data := await self._next_piece(answer, within):
-            yield data
-            within = self._options.idle_timeout
-
-    async def _next_piece(self, answer: aiohttp.ClientResponse, within: float) -> bytes:
+        # Around all of them: for each, it would cost as much as the reading itself.
         async with ours(self.root):
-            return await next_piece(answer, within)
+            while data := await next_piece(answer, within):
+                yield data
+                within = self._options.idle_timeout
 
     async def count_tokens(self, text: str, model: str) -> int | None:
         """By the engine's own tokenizer, where it has an endpoint for it."""

@@ -1,6 +1,7 @@
 """What a response has used, and what an answer that was passed through says that it has."""
 
 import re
+from collections import deque
 from json import JSONDecodeError, JSONDecoder
 from typing import Any, get_args
 
@@ -41,20 +42,31 @@ class PassedAnswer:
     def __init__(self, request: bytes, *, failed: bool) -> None:
         self._request = request
         self._failed = failed
-        self._tail = b""
+        # The last pieces, as long as the tail together, or a little longer.
+        self._last: deque[bytes] = deque()
+        self._size = 0
+        # In the pieces before them.
         self._events = 0
 
     def receive(self, piece: bytes) -> None:
-        self._events += piece.count(_EVENT)
-        self._tail = piece[-TAIL:] if len(piece) >= TAIL else (self._tail + piece)[-TAIL:]
+        """Called for each piece of each answer: what it is about is found out at the end."""
+        self._last.append(piece)
+        self._size += len(piece)
+        while self._size - len(self._last[0]) >= TAIL:
+            before = self._last.popleft()
+            self._size -= len(before)
+            self._events += before.count(_EVENT)
 
     def counts(self) -> Counts:
         if self._failed:
             return Counts(1, failures=1)
-        reported = None
-        for found in _USAGE.finditer(self._tail):
-            reported = _to_object(self._tail[found.end() - 1 :]) or reported
-        return _reported_counts(reported) if reported is not None else estimated_counts(self._request, self._events)
+        last = b"".join(self._last)
+        reported, tail = None, last[-TAIL:]
+        for found in _USAGE.finditer(tail):
+            reported = _to_object(tail[found.end() - 1 :]) or reported
+        if reported is not None:
+            return _reported_counts(reported)
+        return estimated_counts(self._request, self._events + last.count(_EVENT))
 
 
 def _to_object(text: bytes) -> dict[str, Any] | None:
