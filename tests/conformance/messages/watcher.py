@@ -84,7 +84,7 @@ class MessagesWatcher(Watcher):
         if value.get("type") == "message":
             self._message(value)
             self._validate(body, value, "message")
-        for each in value["data"] if "data" in value else [value]:
+        for each in value.get("data", [value]):
             if (kind := OBJECTS.get(each.get("type"))) is not None:
                 self._validate(msgspec.json.encode(each), each, each["type"])
                 for member in each:
