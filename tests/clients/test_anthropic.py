@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from support.client_conversations import GREETING, RESULTS, THOUGHT, TWO_CALLS, 
 from support.clients import Player
 from support.engine import Body, MockEngine, Refusal, Writer, answer, call, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway
+from support.kernels import ScriptedKernels, interpreting, prints
 from support.pdfs import make_pdf
 from support.search_services import SearchServices, searching
 
@@ -97,8 +99,9 @@ async def test_a_client_that_leaves_stops_the_engine(client: Player, gateway: Ga
 
 async def test_the_options_of_a_request_reach_the_engine(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
     assert await client.play("options", gateway) == "Hello world"
+    # The text is cut at a stop sequence here.
+    assert "stop" not in engine.last
     expected = {
-        "stop": ["END"],
         "temperature": 0.5,
         "top_p": 0.9,
         "max_tokens": 1024,
@@ -286,6 +289,36 @@ async def test_the_tools_of_an_mcp_server_are_called(client: Player, gateway: Ga
     assert server.tools.called == ["echo"]
 
 
+async def test_documents_are_cited(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    said = answer(chunk({"content": "Twice [2], and once [1]."}), finish="stop")
+    engine.will(said, said)
+    document = {"type": "document", "source": PDF, "title": "A tale", "citations": {"enabled": True}}
+    whole, streamed = await client.play("cited", gateway, documents=[document])
+    assert whole == streamed
+    assert [(text, cited[0]["cited_text"], cited[0]["start_page_number"]) for text, cited in whole] == [
+        ("Twice,", "Twice.", 2),
+        (" and once.", "Once.", 1),
+    ]
+
+
+async def test_what_code_has_written_is_downloaded(client: Player, engine: MockEngine, tmp_path: Path) -> None:
+    run = answer(call("python", '{"code": "plot()"}'), finish="tool_calls")
+    engine.will(run, text("There."), run, text("Again."))
+    kernels = ScriptedKernels({"plot()": prints("drawn", table__csv="a,b")})
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        seen = await client.play("ran", gateway)
+    assert seen == {"printed": "drawn", "files": [["table.csv", "a,b"]], "expires": True, "same": True}
+
+
+async def test_a_summary_is_sent_back(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(text("They talked about tea."), text("A drink."), text("Yes."))
+    talk = [user("Tea?"), {"role": "assistant", "content": "tea " * 1500}, user("Coffee?")]
+    blocks = await client.play("compacted", gateway, messages=talk)
+    assert blocks == [["compaction", "They talked about tea."], ["text", "A drink."]]
+    assert [message["content"] for message in messages(engine.last)[1:]] == ["Coffee?", "A drink.", "And milk?"]
+    assert messages(engine.last)[0]["content"].endswith("They talked about tea.")
+
+
 async def test_models_are_listed(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.lists("mock", "other")
     assert await client.play("models", gateway) == [["mock", "other"], "mock"]
@@ -336,13 +369,13 @@ async def test_answers_streams_and_errors_have_the_id_of_their_request(client: P
     [
         ({"content": [{"type": "image", "source": {"type": "base64"}}]}, "`messages[0].content[0].source.data`"),
         ({"content": [{"type": "picture"}]}, "`messages[0].content[0].type`"),
-        ({"max_tokens": 0}, "`max_tokens`"),
+        ({"max_tokens": -1}, "`max_tokens`"),
         ({"thinking": {"type": "sometimes"}}, "`thinking.type`"),
         ({"tools": [{"name": "weather", "input_schema": []}]}, "`tools[0].input_schema`"),
         ({"tool_choice": {"type": "tool"}}, "`tool_choice.name`"),
         ({"output_config": {"format": {"type": "xml"}}}, "`output_config.format`"),
         ({"output_config": {"format": {"type": "json_schema", "schema": {"type": "xml"}}}}, "`output_config.format.schema`"),
-        ({"content": [{"type": "document", "source": {**PDF, "data": "AAAA"}}]}, "`messages`"),
+        ({"content": [{"type": "document", "source": {**PDF, "data": "AAAA"}}]}, "`messages[0].content[0].source.data`"),
         ({"messages": []}, "`messages`"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

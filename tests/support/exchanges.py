@@ -70,6 +70,7 @@ class GivenDeltas:
     is_behind = False
     has_large_end = False
     has_cut = False
+    is_cut = False
 
     def __init__(self, deltas: Iterable[Delta], *, ended: bool) -> None:
         self._deltas = list(deltas)

@@ -241,6 +241,41 @@ async function connected(url, { server }) {
   return [used.server_name, used.name, used.input, result.content[0].text, said.text];
 }
 
+// The blocks of an answer, whole and streamed, each with what it cites.
+async function cited(url, { documents }) {
+  const messages = [await ask(url, documents), await askStreaming(url, documents)];
+  return messages.map(({ content }) => content.map(({ text, citations }) => [text, citations ?? []]));
+}
+
+const code = { tools: [{ type: 'code_execution_20250825', name: 'code_execution' }] };
+
+// What code has written is downloaded, and the next question goes on where it was run.
+async function ran(url) {
+  const { messages, files } = client(url).beta;
+  const message = await messages.create(request('Plot it.', code));
+  const result = message.content[1].content;
+  const found = [];
+  for (const { file_id } of result.content) {
+    found.push([(await files.retrieveMetadata(file_id)).filename, await (await files.download(file_id)).text()]);
+  }
+  const again = await messages.create(request('Again.', { ...code, container: message.container.id }));
+  return {
+    printed: result.stdout,
+    files: found.sort(),
+    expires: !Number.isNaN(Date.parse(message.container.expires_at)),
+    same: again.container.id === message.container.id,
+  };
+}
+
+// The summary comes in a stream, and is sent back with the next question.
+async function compacted(url, { messages }) {
+  const edit = { type: 'compact_20260112', trigger: { type: 'input_tokens', value: 1000 } };
+  const managed = { ...settings, betas: ['compact-2026-01-12'], context_management: { edits: [edit] } };
+  const { role, content } = await client(url).beta.messages.stream({ ...managed, messages }).finalMessage();
+  await client(url).beta.messages.create({ ...managed, messages: [...messages, { role, content }, user('And milk?')] });
+  return content.map((block) => [block.type, block.content ?? block.text]);
+}
+
 async function models(url) {
   const { models } = client(url);
   return [(await collect(models.list())).map(({ id }) => id), (await models.retrieve('mock')).display_name];
@@ -354,6 +389,9 @@ await play({
   document,
   searched,
   connected,
+  cited,
+  ran,
+  compacted,
   models,
   files,
   batches,

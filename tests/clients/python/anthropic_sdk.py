@@ -331,6 +331,40 @@ def connected(url, server):
     return [used.server_name, used.name, used.input, result.content[0].text, said.text]
 
 
+def cited(url, documents):
+    """The blocks of an answer, whole and streamed, each with what it cites."""
+    messages = (ask(url, documents), ask_streaming(url, documents))
+    return [[[block.text, [each.to_dict() for each in block.citations or ()]] for block in each.content] for each in messages]
+
+
+CODE = {"tools": [{"type": "code_execution_20250825", "name": "code_execution"}]}
+
+
+def ran(url):
+    """What code has written is downloaded, and the next question goes on where it was run."""
+    kept = client(url).beta
+    message = kept.messages.create(**SETTINGS, **CODE, messages=[user("Plot it.")])
+    result = message.content[1].content
+    files = [[kept.files.retrieve_metadata(each.file_id).filename, each.file_id] for each in result.content]
+    again = kept.messages.create(**SETTINGS, **CODE, messages=[user("Again.")], container=message.container.id)
+    return {
+        "printed": result.stdout,
+        "files": sorted([name, kept.files.download(id).read().decode()] for name, id in files),
+        "expires": message.container.expires_at.tzinfo is not None,
+        "same": again.container.id == message.container.id,
+    }
+
+
+def compacted(url, messages):
+    """The summary comes in a stream, and is sent back with the next question."""
+    edit = {"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 1000}}
+    managed = {**SETTINGS, "betas": ["compact-2026-01-12"], "context_management": {"edits": [edit]}}
+    with client(url).beta.messages.stream(**managed, messages=messages) as stream:
+        message = stream.get_final_message()
+    client(url).beta.messages.create(**managed, messages=[*messages, message.to_param(), user("And milk?")])
+    return [[block.type, getattr(block, "content", None) or getattr(block, "text", None)] for block in message.content]
+
+
 def models(url):
     made = client(url)
     return [[model.id for model in made.models.list()], made.models.retrieve("mock").display_name]
@@ -449,6 +483,9 @@ play(
     document,
     searched,
     connected,
+    cited,
+    ran,
+    compacted,
     models,
     files,
     batches,

@@ -12,6 +12,7 @@ import httpx2
 from anthropic.types import beta
 from anthropic.types import message_create_params as create
 from anthropic.types.beta import message_create_params as beta_create
+from anthropic.types.beta import messages as batches
 from anthropic.types.shared.error_type import ErrorType
 from conformance.sdk import ID, NOT_PARAMETERS, literals, types_of, variants
 from pydantic import BaseModel
@@ -21,11 +22,11 @@ COMMON = frozenset({"type", "cache_control"})
 # `web_search_20250305`: tools have the same members in most versions.
 VERSION = re.compile(r"_\d{8}$")
 CREATE = "POST /messages"
-# There are none here.
-BATCHES = "/batches"
 # Of every request: they are request fields.
 HEADERS = frozenset({"betas", "workspace_id", "user_profile_id"})
 # Methods that make no request of their own.
+# At the address that a batch has.
+RESULTS_ROUTE = "GET /messages/batches/{id}/results"
 NOT_ROUTES = frozenset({"stream", "parse", "tool_runner", "thread", "results"})
 
 
@@ -53,13 +54,9 @@ def names() -> dict[str, set[str]]:
         "error type": set(literals(ErrorType)),
         "model member": set(_hints(beta.BetaModelInfo)),
         "file member": set(_hints(beta.BetaFileMetadata)),
-        "route": set(_routes()),
-        "parameter": {
-            f"{route} {name}"
-            for route, names in _routes().items()
-            if route != CREATE and BATCHES not in route
-            for name in names - HEADERS
-        },
+        "batch member": set(_hints(batches.BetaMessageBatch)),
+        "route": {*_routes(), RESULTS_ROUTE},
+        "parameter": {f"{route} {name}" for route, names in _routes().items() if route != CREATE for name in names - HEADERS},
     }
 
 

@@ -113,26 +113,6 @@ async def test_a_file_is_retrieved_downloaded_and_deleted(gateway: GatewayUnderT
     assert (await gateway.get(path, method="DELETE", headers=VERSION))[1] == {"id": file["id"], "type": "file_deleted"}
 
 
-# ---- batches -----------------------------------------------------------------------------------------------------------
-
-
-async def test_there_are_no_batches(gateway: GatewayUnderTest) -> None:
-    requests: Body = {"requests": [{"custom_id": "a", "params": body()}]}
-    for method, path in [
-        ("POST", ""),
-        ("GET", "?limit=1&after_id=a"),
-        ("GET", "?before_id=a"),
-        ("GET", "/b"),
-        ("DELETE", "/b"),
-        ("POST", "/b/cancel"),
-    ]:
-        url = f"{gateway.url}{PATH}/batches{path}"
-        async with gateway.client.request(
-            method, url, headers=VERSION, json=requests if method == "POST" else None
-        ) as answered:
-            assert (answered.status, (await answered.json())["error"]["type"]) == (404, "not_found_error")
-
-
 # ---- errors ------------------------------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ CREATE, COUNT = "POST /messages", "POST /messages/count_tokens"
 _PREFIX = re.compile(r"^(/openai)?(/v1)?(?=/)")
 ROUTES = (
     *(CREATE, COUNT, "POST /messages/batches", "GET /messages/batches", "POST /messages/batches/{id}/cancel"),
-    *("GET /messages/batches/{id}", "DELETE /messages/batches/{id}"),
+    *("GET /messages/batches/{id}/results", "GET /messages/batches/{id}", "DELETE /messages/batches/{id}"),
     *("GET /models", "GET /models/{id}", "POST /files", "GET /files", "GET /files/{id}/content"),
     *("GET /files/{id}", "DELETE /files/{id}"),
 )
@@ -36,6 +36,8 @@ _VERSION = re.compile(r"_\d{8}$")
 COMMON = frozenset({"type", "cache_control"})
 # Deltas of one block differ in their text only.
 _DELTA = re.compile(rb'"delta":\{"type":"(\w+)"')
+# The kinds of what has members of its own, by its type.
+OBJECTS = {"model": "model member", "file": "file member", "message_batch": "batch member"}
 # Errors of one object.
 MOST_NAMED = 5
 # What a count is, which has no type.
@@ -79,24 +81,16 @@ class MessagesWatcher(Watcher):
             self._validate(body, value, "error")
             self.saw("error type", value["error"]["type"])
             return
-        match value.get("type") if route in (CREATE, "GET /models/{id}", "GET /files/{id}", "POST /files") else None:
-            case "message":
-                self._message(value)
-                self._validate(body, value, "message")
-            case "model":
-                self._listed("model", [value])
-            case "file":
-                self._listed("file", [value])
-        if route in ("GET /models", "GET /files"):
-            self._listed(route.removeprefix("GET /").removesuffix("s"), value["data"])
+        if value.get("type") == "message":
+            self._message(value)
+            self._validate(body, value, "message")
+        for each in value.get("data", [value]):
+            if (kind := OBJECTS.get(each.get("type"))) is not None:
+                self._validate(msgspec.json.encode(each), each, each["type"])
+                for member in each:
+                    self.saw(kind, member)
         if route == COUNT:
             self._validate(body, value, COUNTED)
-
-    def _listed(self, kind: str, objects: list[Body]) -> None:
-        for each in objects:
-            self._validate(msgspec.json.encode(each), each, kind)
-            for member in each:
-                self.saw(f"{kind} member", member)
 
     def frames(self, data: bytes) -> None:
         for frame in filter(None, data.split(b"\n\n")):
@@ -224,7 +218,8 @@ def _kinds() -> dict[str, type[BaseModel]]:
     from conformance.sdk import variants
 
     events = {kind.model_fields["type"].annotation: kind for kind in variants(beta.BetaRawMessageStreamEvent)}
-    objects = {"message": beta.BetaMessage, "model": beta.BetaModelInfo, "file": beta.BetaFileMetadata}
+    objects: dict[str, type[BaseModel]] = {"message": beta.BetaMessage, "model": beta.BetaModelInfo}
+    objects |= {"file": beta.BetaFileMetadata, "message_batch": beta.messages.BetaMessageBatch}
     named = {get_args(literal)[0]: kind for literal, kind in events.items()}
     return {**objects, **named, COUNTED: beta.BetaMessageTokensCount}
 

@@ -77,6 +77,8 @@ async def test_batches_of_messages_are_listed_cancelled_and_deleted(gateway: Gat
     assert ([each["id"] for each in listed["data"]], listed["has_more"]) == (ids[::-1], False)
     _, page = await gateway.get(f"{PATH}?limit=1&after_id={ids[1]}")
     assert (page["first_id"], page["last_id"], page["has_more"]) == (ids[0], ids[0], False)
+    _, page = await gateway.get(f"{PATH}?limit=1&before_id={ids[0]}")
+    assert page["first_id"] == ids[1]
     # Those of OpenAI's API are others.
     assert (await gateway.get("/v1/batches"))[1]["data"] == []
     assert (await gateway.get(f"/v1/batches/{ids[0]}"))[0] == 404
