@@ -103,6 +103,7 @@ async def test_it_answers_at_once_and_asks_nobody_but_the_gateway(
     assert outside == []
     assert len(engine.requests) == 1
     assert engine.last["messages"][-1]["content"].endswith("Say hello")
+    assert "iteration of Claude" not in engine.last["messages"][0]["content"], "the model is not told that it is another one"
     assert not list(claude.person.home.glob(".claude*")), "the user's own configuration is not touched"
 
 

@@ -6,11 +6,13 @@ line about billing as it was recorded, and with a hash of its own in each reques
 
 import argparse
 import asyncio
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import aiohttp
+import gguf
 import msgspec
 from sessions.session import TURNS, Request, read
 from support.gateway import running_gateway
@@ -71,6 +73,26 @@ def another_session(prompts: Iterable[Prompt]) -> Prompt:
     return next(each for each in prompts if each.request.session == 2)
 
 
+def thinned(path: Path, context: int, folder: Path) -> Path:
+    """A copy of the model with one layer, and with a window of so many tokens: nobody is interested in what it says."""
+    reader = gguf.GGUFReader(path)
+    architecture = reader.fields["general.architecture"].contents()
+    changed = {f"{architecture}.block_count": 1, f"{architecture}.context_length": context}
+    writer = gguf.GGUFWriter(folder / path.name, architecture)
+    for name, field in reader.fields.items():
+        if not name.startswith("GGUF.") and name != "general.architecture":
+            kind, *of_items = field.types
+            writer.add_key_value(name, changed.get(name, field.contents()), kind, *of_items[-1:])
+    for tensor in reader.tensors:
+        if not tensor.name.startswith("blk.") or tensor.name.startswith("blk.0."):
+            writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return folder / path.name
+
+
 async def measure(path: Path, context: int) -> None:
     template = template_for(read_header(path))
     for words, billing in BILLINGS.items():
@@ -101,7 +123,8 @@ def main() -> None:
     parser.add_argument("model", type=Path, metavar="MODEL.gguf")
     parser.add_argument("--context", type=int, default=32768, help="of one slot, in tokens. Default: 32768")
     chosen = parser.parse_args()
-    asyncio.run(measure(chosen.model, chosen.context))
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(measure(thinned(chosen.model, chosen.context, Path(folder)), chosen.context))
 
 
 if __name__ == "__main__":

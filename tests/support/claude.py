@@ -15,6 +15,7 @@ from support.codex import TIME, Person, arguments
 from support.commands import ANTIPHON
 from support.engine import Body, MockEngine, answer, call, chunk
 
+# In bytes, of what it shows.
 LONGEST_LINE = 16 * 1024 * 1024
 # What Claude Code may do without asking anybody.
 ALLOWED = "--allowedTools=Agent,Bash,Edit,Read,Write"
@@ -71,8 +72,12 @@ class Claude:
 
         try:
             yield say
-        finally:
             given.close()
+            async with asyncio.timeout(TIME):
+                await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
             await process.wait()
 
     async def says(self, *given: str, options: Sequence[str] = ()) -> str:

@@ -42,7 +42,7 @@ async def test_claude_code_is_led_to_the_gateway_and_nowhere_else(person: Person
     assert variables["ANTHROPIC_AUTH_TOKEN"] == "none"
     models = [name for name in variables if name.endswith("_MODEL")]
     assert {variables[name] for name in models} == {"mock"}
-    assert len(models) == 6
+    assert len(models) == 5
     assert variables["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] == variables["DISABLE_TELEMETRY"] == "1"
     assert variables["CLAUDE_CODE_EFFORT_LEVEL"] == "low"
     assert not {"ANTHROPIC_API_KEY", "CLAUDE_CODE_USE_BEDROCK"} & variables.keys()

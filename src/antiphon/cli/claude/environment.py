@@ -38,10 +38,10 @@ QUIET: Environment = {
     "DISABLE_TELEMETRY": "1",
     "ENABLE_CLAUDEAI_MCP_SERVERS": "false",
 }
-# Which model each of Claude Code's own names means.
+# Which model each of Claude Code's own names means. Not Fable: the prompt would say that the model is Fable. Who chooses it
+# gets the gateway's default model.
 MODEL_SLOTS = (
     "ANTHROPIC_MODEL",
-    "ANTHROPIC_DEFAULT_FABLE_MODEL",
     "ANTHROPIC_DEFAULT_OPUS_MODEL",
     "ANTHROPIC_DEFAULT_SONNET_MODEL",
     "ANTHROPIC_DEFAULT_HAIKU_MODEL",
