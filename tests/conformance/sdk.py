@@ -3,7 +3,7 @@
 import inspect
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from typing import Any
 
@@ -89,7 +89,21 @@ def literals(kind: Any) -> Iterator[str]:
 
 @cache
 def _routes() -> dict[str, set[str]]:
-    """Route → the names of its parameters, in the query or in the body. Every method is called, and its request looked at."""
+    def resources(http: httpx2.Client) -> list[Any]:
+        client = openai.OpenAI(api_key="none", base_url="http://test", http_client=http)
+        return [
+            *(client.responses, client.conversations, client.models, client.files, client.vector_stores),
+            *(client.containers, client.batches, client.uploads),
+        ]
+
+    return routes_of(resources, NOT_ROUTES, DUMMIES)
+
+
+def routes_of(
+    resources: Callable[[httpx2.Client], Iterable[Any]], left_out: Container[str], dummies: Mapping[str, Any]
+) -> dict[str, set[str]]:
+    """Route → the names of its parameters, in the query or in the body. Every method is called, and its request looked at.
+    `left_out`: methods. `dummies`: what stands for a parameter that cannot be a string."""
     found: dict[str, set[str]] = {}
     asked: list[httpx2.Request] = []
 
@@ -98,32 +112,21 @@ def _routes() -> dict[str, set[str]]:
         return httpx2.Response(200, json={})
 
     with httpx2.Client(transport=httpx2.MockTransport(answer)) as http:
-        client = openai.OpenAI(api_key="none", base_url="http://test", http_client=http)
-        resources = (
-            *(client.responses, client.conversations, client.models, client.files, client.vector_stores),
-            client.containers,
-            client.batches,
-            client.uploads,
-        )
-        for method in (method for resource in resources for method in _methods(resource)):
+        for method in (method for resource in resources(http) for method in _methods(resource, left_out)):
             parameters = inspect.signature(method).parameters
-            required = {name: _dummy(name) for name, parameter in parameters.items() if parameter.default is parameter.empty}
-            method(**required)
-            route = f"{asked[-1].method} {asked[-1].url.path.replace(ID, '{id}')}"
+            required = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
+            method(**{name: dummies.get(name, ID) for name in required})
+            route = f"{asked[-1].method} {asked[-1].url.path.removeprefix('/v1').replace(ID, '{id}')}"
             in_path = {name for name in required if name.endswith("_id") or route.startswith(OF_MODELS)}
-            found[route] = parameters.keys() - in_path - NOT_PARAMETERS
+            found.setdefault(route, set()).update(parameters.keys() - in_path - NOT_PARAMETERS)
     return found
 
 
-def _dummy(name: str) -> Any:
-    return DUMMIES.get(name, ID)
-
-
-def _methods(resource: Any) -> Iterator[Any]:
+def _methods(resource: Any, left_out: Container[str]) -> Iterator[Any]:
     # What can be asked for raw is what the API has; everything else is made of it.
     for name in vars(resource.with_raw_response):
-        if not name.startswith("_") and name not in NOT_ROUTES:
+        if not name.startswith("_") and name not in left_out:
             yield getattr(resource, name)
     for name in dir(type(resource)):
         if isinstance(inspect.getattr_static(type(resource), name), cached_property) and not name.startswith("with_"):
-            yield from _methods(getattr(resource, name))
+            yield from _methods(getattr(resource, name), left_out)

@@ -1,10 +1,9 @@
 """The names that the anthropic SDK knows, read from its types: of fields, blocks, tools, events, errors and routes."""
 
-import inspect
 import re
 import typing
 from collections.abc import Iterator
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import anthropic
@@ -14,7 +13,7 @@ from anthropic.types import message_create_params as create
 from anthropic.types.beta import message_create_params as beta_create
 from anthropic.types.beta import messages as batches
 from anthropic.types.shared.error_type import ErrorType
-from conformance.sdk import ID, NOT_PARAMETERS, literals, types_of, variants
+from conformance.sdk import literals, routes_of, types_of, variants
 from pydantic import BaseModel
 
 # Members of every block and every tool that say what it is, or where Anthropic's servers keep a cache.
@@ -24,9 +23,9 @@ VERSION = re.compile(r"_\d{8}$")
 CREATE = "POST /messages"
 # Of every request: they are request fields.
 HEADERS = frozenset({"betas", "workspace_id", "user_profile_id"})
-# Methods that make no request of their own.
 # At the address that a batch has.
 RESULTS_ROUTE = "GET /messages/batches/{id}/results"
+# Methods that make no request of their own.
 NOT_ROUTES = frozenset({"stream", "parse", "tool_runner", "thread", "results"})
 
 
@@ -192,42 +191,14 @@ def _base(tool: Any) -> str:
 
 # ---- routes ----------------------------------------------------------------------------------------------------------
 
-
-@cache
-def _routes() -> dict[str, set[str]]:
-    """Route → the names of its parameters. Every method is called, and its request looked at."""
-    found: dict[str, set[str]] = {}
-    asked: list[httpx2.Request] = []
-
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        asked.append(request)
-        return httpx2.Response(200, json={})
-
-    with httpx2.Client(transport=httpx2.MockTransport(answer)) as http:
-        client = anthropic.Anthropic(api_key="none", base_url="http://test", http_client=http, max_retries=0)
-        resources = (client.messages, client.models, client.files, client.beta.messages, client.beta.models, client.beta.files)
-        for method in (method for resource in resources for method in _methods(resource)):
-            parameters = inspect.signature(method).parameters
-            required = {name: _dummy(name) for name, parameter in parameters.items() if parameter.default is parameter.empty}
-            method(**{name: value for name, value in required.items() if name != "args"})
-            path = asked[-1].url.path.removeprefix("/v1").replace(ID, "{id}")
-            in_path = {name for name in required if name.endswith("_id")}
-            found.setdefault(f"{asked[-1].method} {path}", set()).update(parameters.keys() - in_path - NOT_PARAMETERS)
-    return found
-
-
 # What stands for a parameter that cannot be a string.
 DUMMIES: dict[str, Any] = {"max_tokens": 1, "messages": [], "requests": [], "file": ("a.txt", b"a"), "stream": False}
 
 
-def _dummy(name: str) -> Any:
-    return DUMMIES.get(name, ID)
+@cache
+def _routes() -> dict[str, set[str]]:
+    def resources(http: httpx2.Client) -> list[Any]:
+        client = anthropic.Anthropic(api_key="none", base_url="http://test", http_client=http, max_retries=0)
+        return [each for at in (client, client.beta) for each in (at.messages, at.models, at.files)]
 
-
-def _methods(resource: Any) -> Iterator[Any]:
-    for name in vars(resource.with_raw_response):
-        if not name.startswith("_") and name not in NOT_ROUTES:
-            yield getattr(resource, name)
-    for name in dir(type(resource)):
-        if isinstance(inspect.getattr_static(type(resource), name), cached_property) and not name.startswith("with_"):
-            yield from _methods(getattr(resource, name))
+    return routes_of(resources, NOT_ROUTES, DUMMIES)
