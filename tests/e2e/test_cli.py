@@ -205,9 +205,9 @@ async def test_an_unknown_name_of_the_environment_is_reported_and_changes_nothin
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.0.7", "box.lan", "localhost.evil.com"])
-def test_without_a_key_only_this_machine_is_let_in(host: str) -> None:
+def test_without_a_key_only_this_machine_is_let_in(host: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"--api-key KEY.*--insecure-no-auth"):
-        refuse_to_be_open(Settings(host=host))
+        refuse_to_be_open(Settings(host=host, store=f"sqlite:{tmp_path / 'responses.db'}"))
     refuse_to_be_open(Settings(host=host, api_key=("k",)))
     refuse_to_be_open(Settings(host=host, insecure_no_auth=True))
 

@@ -103,6 +103,7 @@ async def test_an_engine_that_was_named_serves_without_a_list_of_models(engine: 
     assert engine.last["model"] == "org/mine"
 
 
+@pytest.mark.usefixtures("without_embeddings")
 async def test_the_settings_name_the_model_of_an_engine_without_a_list(engine: MockEngine) -> None:
     engine.list_answer = Refusal(500, {"error": "no cache"})
     async with running_gateway(engine, model_names=load({"model_names": ["org/mine"]}).model_names) as gateway:

@@ -43,6 +43,7 @@ ERRORS = [
         (text, Result.LOOKS_FAILED)
         for text in (
             "write_stdin failed: Unknown process id 7",
+            "apply_patch verification failed: invalid patch: The first line of the patch must be '*** Begin Patch'",
             "failed to parse function arguments: missing field `cmd`",
             "cat: a.txt: No such file or directory",
             "cat: x: no such file",

@@ -198,6 +198,7 @@ def test_only_a_model_that_needs_it_has_a_sampling_of_its_own(tmp_path: Path) ->
     assert EngineProcess("pebble.gguf", ModelOptions(tmp_path)).weights is None
 
 
+@pytest.mark.usefixtures("without_embeddings")
 async def test_the_models_name_chooses_between_engines(engine: MockEngine, tmp_path: Path) -> None:
     model = write_tiny_model(tmp_path / "pebble.gguf")
     async with running_embedded(model, engine) as (gateway, _):

@@ -10,6 +10,7 @@ from antiphon.engines.embedded.process import SharedEngineProcess
 from bench.processes import free_port
 
 
+@pytest.mark.usefixtures("without_embeddings")
 async def test_models_are_listed_as_by_openai(gateway: GatewayUnderTest) -> None:
     async with gateway.client.get(gateway.url + "/v1/models") as answer:
         listed = await answer.json()

@@ -46,7 +46,7 @@ _BEGINS = re.compile(
     r"|(?:permission|access) (?:is |was )?denied\b|not (?:found|allowed|permitted|supported)\b|time(?:d)? ?out\b"
     r"|errors?:?\s{0,9}[1-9]|<tool_use_error>|[\w./ -]{1,80}: (?:line \d{1,6}: )?[^\n]{0,200}\b(?:no such (?:file|directory)"
     r"|command not found|permission denied|is a directory|not a directory|file exists|not found)\b"
-    r"|[\w.-]{1,80} failed:)",
+    r"|(?!\d)[\w.-]{1,80}(?: \w{1,20}){0,2} failed:)",
     re.IGNORECASE,
 )
 _ENDS = re.compile(

@@ -39,6 +39,10 @@ ERRORS: dict[str, Explanation] = {
         "More requests came than a limit allows: the gateway's own, or the engine's.",
         "Wait as long as `Retry-After` says, or raise `key_responses` or `key_requests_per_minute`.",
     ),
+    "insufficient_quota": Explanation(
+        "The budget of the key is used up.",
+        "Wait for the next day or month, or raise it: `antiphon key limit`, or `[usage.budgets]`.",
+    ),
     "request_too_large": Explanation(
         "The body is larger than the gateway takes at this path.", "Send less. A limit above 1 MiB is `max_body_bytes`."
     ),

@@ -68,6 +68,7 @@ async def _check_budget(request: web.Request) -> None:
 
 async def embeddings(request: web.Request, bodies: Bodies) -> web.StreamResponse:
     """The engine's, or those of the model that comes with Antiphon."""
+    request[STATE].way = "pass"
     body, app = await bodies.read(request), request.app[APP]
     await _check_budget(request)
     async with app.gateway.admission.entered(request[OWNER]) as seat:
