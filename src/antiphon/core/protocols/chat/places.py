@@ -26,6 +26,7 @@ OF_MESSAGE: Mapping[str, str] = {
 }
 OF_CALL: Mapping[str, str] = {"call_id": "id", "name": "function.name", "arguments": "function.arguments"}
 OF_CUSTOM_CALL: Mapping[str, str] = {"call_id": "id", "name": "custom.name", "input": "custom.input"}
+_NAMES = tuple(FIELDS)
 _FIELD = "|".join(map(re.escape, FIELDS))
 # A field where it is sure to be one: alone, or in a text between backticks. And the path of an item.
 _NAMED = re.compile(rf"(?:^|(?<=`))(?P<name>{_FIELD})(?=$|[`.])")
@@ -44,8 +45,10 @@ class Places(Struct):
     items: Sequence[Place] = ()
 
     def in_own_words(self, text: str) -> str:
-        """The text, or a path alone, with the names that the client knows."""
-        return _NAMED.sub(lambda found: FIELDS[found["name"]], _ITEM.sub(self._own_path, text))
+        """The text, or a path alone, with the names that the client knows. Nearly all notices have none of them."""
+        if "input[" in text:
+            text = _ITEM.sub(self._own_path, text)
+        return _NAMED.sub(lambda found: FIELDS[found["name"]], text) if "`" in text or text.startswith(_NAMES) else text
 
     def _own_path(self, found: re.Match[str]) -> str:
         at = int(found["at"])

@@ -53,6 +53,8 @@ class Places(Struct):
 
     def in_own_words(self, text: str) -> str:
         """The text, or a path alone, with the paths that the client knows."""
+        if "[" not in text and "`" not in text:
+            return FIELDS.get(text, text)
         if _PATH.search(text) is None:
             return FIELDS.get(text) or _FIELD.sub(lambda found: FIELDS[found["name"]], text)
         return _PATH.sub(self._own_path, text)
