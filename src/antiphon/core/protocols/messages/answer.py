@@ -132,7 +132,9 @@ def part_to_blocks(part: OutputText) -> list[TextBlock]:
         if (citation := annotation_to_citation(annotation)) is None:
             continue
         cites_document = annotation["type"] == DOCUMENT_CITATION
-        end = annotation["index" if cites_document else "end_index"]
+        end = annotation["index"] if cites_document else annotation.get("end_index")
+        # An engine's own annotation may say nothing of its place.
+        end = end if isinstance(end, int) and end >= start else start
         _add_text(blocks, *cutter.split(part.text[start:end]))
         start, cutter.is_cited = end, cutter.is_cited or cites_document
         blocks[-1].citations = [*(blocks[-1].citations or ()), citation]
