@@ -442,7 +442,7 @@ def test_a_call_that_has_succeeded_is_not_made_again_at_once() -> None:
         [*steps("done"), user("Again, please.")],
         steps("Process running with session ID 7\nOutput:\n"),
         steps("1 %", "2 %"),
-        [*step(0, "1 %"), *step(1, "x", name="g"), *step(2, "2 %")],
+        [*step(0, "1 %"), *step(1, "error: x", name="g"), *step(2, "2 %")],
         [function_call("c0", "f", '{"a": 1}')],
     ],
     ids=["a failure", "a user's message", "it still runs", "another result", "another result later", "no result"],
@@ -461,6 +461,91 @@ def test_a_tool_that_a_setting_names_may_always_be_called_again() -> None:
     request, _ = body_to_request(msgspec.json.encode({"input": [user("Hi"), *steps("done", "done")], "tools": TOOLS}))
     inputs = ChatInputs(request, request_to_items(request), PLAIN, "m", help=HELP, polls=("f*",))
     assert not request_to_chat(inputs).requirements.made
+
+
+def act(number: int, output: str, name: str = "send_message") -> list[Item]:
+    return step(number, output, name=name, arguments='{"to": "Ann"}')
+
+
+def tools_named(*named: tuple[str, str]) -> list[Item]:
+    return [{**TOOLS[0], "name": name, "description": description} for name, description in named]
+
+
+ACTS = tools_named(
+    ("send_message", "Send a message."), ("get_time", "The time."), ("soil", "Measures the soil."), ("run_tests", "Runs tests.")
+)
+SENT = [user("Hi"), *act(0, "sent")]
+
+
+def test_what_may_have_changed_something_is_made_once_whatever_was_called_since() -> None:
+    others = [*step(1, "ten", name="get_time"), *step(2, "error: no", name="g"), *step(3, "wet", name="soil")]
+    assert made([*SENT, *others], tools=ACTS) == ["send_message", "soil"], "the last one was made at once"
+    assert made([*SENT, *others, *step(4, "11", name="get_time", arguments='{"a": 2}')], tools=ACTS) == [
+        "get_time",
+        "send_message",
+    ]
+    required = converted([*SENT, *others], tools=ACTS).requirements
+    assert required.is_made("send_message", '{ "to":"Ann" }')
+    assert not required.is_made("send_message", '{"to": "Bob"}')
+    assert not required.is_made("get_time", '{"a": 1}')
+    assert made([*SENT, *others], tools=ACTS, help=NO_HELP) == []
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [*SENT, *step(1, "ten", name="get_time"), user("Once more, please."), *step(2, "11", name="get_time")],
+        [user("Hi"), *act(0, "error: no network"), *step(2, "11", name="get_time")],
+        [
+            user("Hi"),
+            *act(0, "sent to 1"),
+            *step(1, "ten", name="get_time"),
+            *act(2, "sent to 2"),
+            *step(3, "ten", name="get_time"),
+        ],
+        [user("Hi"), *act(0, "3 passed", "run_tests"), *step(1, "11", name="get_time")],
+        [user("Hi"), *act(0, "3 passed", "next_page"), *step(1, "11", name="get_time")],
+    ],
+    ids=["a user's message", "it failed", "its results differ", "programs run again", "it polls"],
+)
+def test_what_may_have_changed_something_may_be_made_again(items: list[Item]) -> None:
+    assert made(items, tools=[*ACTS, {**TOOLS[0], "name": "next_page"}]) == ["get_time"]
+
+
+def test_an_answer_in_words_between_does_not_allow_a_call_a_second_time() -> None:
+    assert made([*SENT, assistant("I sent it."), *step(1, "ten", name="get_time")], tools=ACTS) == ["get_time", "send_message"]
+    assert made([*SENT, assistant("I sent it.")], tools=ACTS) == ["send_message"]
+
+
+def test_a_pattern_of_the_operator_allows_it() -> None:
+    sent = msgspec.json.encode({"input": [*SENT, *step(1, "ten", name="get_time")], "tools": ACTS})
+    request, _ = body_to_request(sent)
+    inputs = ChatInputs(request, request_to_items(request), PLAIN, "m", help=HELP, polls=("send_*",))
+    requirements = request_to_chat(inputs).requirements
+    assert not requirements.is_made("send_message", '{"to": "Ann"}')
+    assert requirements.is_made("get_time", '{"a": 1}')
+
+
+def test_what_an_easy_function_writes_may_be_written_again() -> None:
+    """A file is as it is, however often that is written; and a command is run again after a change."""
+    write = {"path": "a.txt", "content": "x"}
+    patch = "*** Begin Patch\n*** Add File: a.txt\n+x\n*** End Patch\n"
+    called = {"type": "custom_tool_call", "call_id": "c0", "name": "apply_patch", "input": patch}
+    output = {"type": "custom_tool_call_output", "call_id": "c0", "output": "Success."}
+    items = [user("Hi"), called, output, *step(1, "1", name="exec_command", arguments='{"cmd": "cat a.txt"}')]
+    required = converted(items, tools=[APPLY_PATCH, EXEC_COMMAND], help=FULL_HELP).requirements
+    assert not required.is_made("write_file", json.dumps(write))
+    assert required.is_made("read_file", '{"path": "a.txt"}'), "that was just done"
+
+
+def test_a_second_message_is_not_sent_when_another_call_was_made_between() -> None:
+    asked = Recorder()
+    again = answer(call("send_message", '{"to": "Ann"}'), finish="tool_calls")
+    items = [*SENT, *step(1, "ten", name="get_time")]
+    request = {"model": "tiny-1.5b", "tools": ACTS, "input": items}
+    events = run_answers(request, again, text("It was sent at ten."), on_ask=asked)
+    assert [item["type"] for item in events[-1]["response"]["output"]] == ["message"]
+    assert asked.chats[1]["messages"][-1]["content"].startswith("send_message has done this already.")
 
 
 def test_such_a_call_is_asked_for_again_unseen_and_once() -> None:

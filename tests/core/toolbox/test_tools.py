@@ -17,7 +17,9 @@ from antiphon.core.prompt.convert import ChatInputs, Conversion, request_to_chat
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.toolbox.definitions import DEFINITIONS
+from antiphon.core.toolbox.tools import may_change
 from antiphon.errors import InvalidRequest
+from antiphon.wire.chat import ChatFunction
 
 SDK_TOOL: TypeAdapter[Any] = TypeAdapter(SdkTool)
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -236,3 +238,39 @@ def test_secrets_are_not_echoed() -> None:
     container = {"type": "auto", "network_policy": {**policy, "domain_secrets": secrets}}
     (echo,) = echoed({"type": "code_interpreter", "container": container})
     assert echo == {"type": "code_interpreter", "container": {"type": "auto", "network_policy": policy}}
+
+
+# ---- what a call may have changed ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "changes"),
+    [
+        ("send_message", "Send a message to a customer.", True),
+        ("createOrder", "", True),
+        ("switch_lamp", "Switch a lamp on or off.", True),
+        ("transfer", None, True),
+        ("add_to_shopping_list", "Put an item on the shopping list.", True),
+        ("execute_trade", "Executes a trade.", True),
+        ("run_payroll", "Pays everybody.", True),
+        ("return_item", "Takes an item back.", True),
+        ("apply_discount_code", "Applies a code.", True),
+        ("mcp__mail__send", "Sends a mail.", True),
+        ("get_weather", "", False),
+        ("listFiles", "", False),
+        ("WebSearch", None, False),
+        ("order_status", "", False),
+        ("opening_hours", "Get the opening hours of the library.", False),
+        ("soil", "Measures how moist the soil is.", False),
+        ("weather", "Returns the weather of a city.", False),
+        ("mcp__github__search_issues", None, False),
+        ("run_tests", "Runs the tests.", False),
+        ("execute_code", "", False),
+        ("Bash", "Executes a command.", False),
+        ("shell_command", "", False),
+    ],
+)
+def test_a_tool_may_change_something_unless_its_name_or_description_says_that_it_reads_or_runs(
+    name: str, description: str | None, changes: bool
+) -> None:
+    assert may_change(ChatFunction(name, description, None)) is changes

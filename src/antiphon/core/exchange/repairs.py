@@ -72,7 +72,7 @@ def _say(conversion: Conversion, rejection: Rejection) -> ChatFunction | None:
 
 
 def _is_made(conversion: Conversion, call: CallState) -> bool:
-    """It has just succeeded, and is not made again at once."""
+    """It has succeeded, and is not made again now."""
     return conversion.requirements.is_made(call.name, call.arguments)
 
 

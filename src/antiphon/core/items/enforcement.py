@@ -187,7 +187,7 @@ class Enforcement:
         return self._reason_against(call) is not None or self._is_made(call)
 
     def _is_made(self, call: CallState) -> bool:
-        """It has just succeeded. What the gateway runs itself is counted by `runs`."""
+        """It has succeeded before. What the gateway runs itself is counted by `runs`."""
         return not call.runs_here and self.requirements.is_made(call.name, call.arguments)
 
     def _reason_against(self, call: CallState) -> str | None:

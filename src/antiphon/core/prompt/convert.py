@@ -133,7 +133,7 @@ def request_to_chat(inputs: ChatInputs) -> Conversion:
     # One that is not the last item was refused, or was obeyed before.
     compacts = bool(items) and len(items) > inputs.earlier and items[-1].get("type") == "compaction_trigger"
     request, sampling = _as_answered(request, box, inputs.sampling, compacts=compacts)
-    loops = draft.stop_loops(helped=inputs.help.stops_loops, polls=inputs.polls)
+    loops = draft.stop_loops(helped=inputs.help.stops_loops, polls=inputs.polls, changes=box.may_change)
     offer = _offer(request, box, draft, inputs, loops)
     checks = Checks(inputs.flaw_of)
     requirements = offer_to_requirements(

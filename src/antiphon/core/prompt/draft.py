@@ -18,7 +18,7 @@ from msgspec import structs
 
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.prompt.documents import Documents
-from antiphon.core.prompt.loops import NO_LOOPS, NOTED, Loops, find_loops
+from antiphon.core.prompt.loops import NO_LOOPS, NOTED, Loops, changes_nothing, find_loops
 from antiphon.core.prompt.template_rules import apply_template_rules
 from antiphon.core.prompt.turns import Asked, AssistantTurn, Call, UserTurn
 from antiphon.core.toolbox.tools import AsCalled, ToolIdentity
@@ -227,13 +227,15 @@ class ChatDraft:
         else:
             self._turns.append(turn)
 
-    def stop_loops(self, *, helped: bool, polls: Collection[str] = ()) -> Loops:
+    def stop_loops(
+        self, *, helped: bool, polls: Collection[str] = (), changes: Callable[[str], bool] = changes_nothing
+    ) -> Loops:
         """Notes in the results of calls that are made again and again; and what may not be called now. `helped`: the model is
-        small. `polls`: tools that may be called again at once."""
+        small. `polls`: tools that may be called again at once. `changes`: a call of this tool may have changed something."""
         if self._latest is None:
             return NO_LOOPS
         self._settle_calls()
-        loops = find_loops(self._turns, helped=helped, polls=polls)
+        loops = find_loops(self._turns, helped=helped, polls=polls, changes=changes)
         for call, note in loops.notes:
             call.note = note
             self.notice(NOTED.format(id=call.id, name=call.name))

@@ -1,11 +1,12 @@
 """Loops: the same call again and again, although it fails, or gives the same result each time.
 
 A small model does not see that it repeats itself. A call that has succeeded is not made again at once: it is withheld, and the
-answer asked for again, unless its tool is one that polls. From the third time on, the result of a call that fails, or gives the
-same result, ends with a note that says what to do instead. If the model makes it once more, its tool may not be called until
-another call succeeds. When nothing has succeeded for a number of turns, no tool may be called at all, and the model says what
-has failed. A note depends on what precedes it in the conversation and on nothing else, so that a longer history begins with the
-same messages.
+answer asked for again, unless its tool is one that polls. One that may have changed something, as sending a message does, is
+not made again before the user's next message, whatever was called since. From the third time on, the result of a call that
+fails, or gives the same result, ends with a note that says what to do instead. If the model makes it once more, its tool may
+not be called until another call succeeds. When nothing has succeeded for a number of turns, no tool may be called at all, and
+the model says what has failed. A note depends on what precedes it in the conversation and on nothing else, so that a longer
+history begins with the same messages.
 
 A dead end is a loop of different calls: turn after turn, all of them fail with one and the same output. Then the tools that
 were called may not be called until another call succeeds. If the output says that the tool cannot be used at all, no arguments
@@ -15,7 +16,7 @@ A user's message ends every loop: the user may have changed what made the call f
 """
 
 import re
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -64,6 +65,11 @@ _INCIDENTAL = re.compile(
 )
 
 
+def changes_nothing(name: str) -> bool:
+    """Of all tools, as long as nothing is known of them."""
+    return False
+
+
 class Loops(NamedTuple):
     """The calls whose results get a note, and why tools may not be called in the next answer."""
 
@@ -71,7 +77,8 @@ class Loops(NamedTuple):
     withheld: Mapping[str, str]
     # Why no tool may be called at all.
     ended: str = ""
-    # The calls of the turn at the end that have succeeded, by their names and arguments: they are not made again at once.
+    # By their names and arguments: the calls of the turn at the end that have succeeded, which are not made again at once; and
+    # those since the user's message that may have changed something.
     made: frozenset[Hashable] = frozenset()
 
 
@@ -114,10 +121,15 @@ class _Reader(Struct):
     helped: bool = True
     # Further tools that may be called again at once.
     polls: Collection[str] = ()
+    # A call of this tool may have changed something.
+    changes: Callable[[str], bool] = changes_nothing
     notes: list[tuple[Call, str]] = field(default_factory=list)
     withheld: dict[str, str] = field(default_factory=dict)
     ended: str = ""
-    made: frozenset[Hashable] = frozenset()
+    # The calls of the turn at the end that are not made again at once; and those since the user's message that are not made
+    # again at all, by their keys.
+    _just_made: frozenset[Hashable] = frozenset()
+    _changed: dict[Hashable, Call] = field(default_factory=dict)
     # By their names and arguments: the calls that have succeeded; and those that have failed, without the folders of paths.
     _succeeded: dict[Hashable, _Run] = field(default_factory=dict)
     _failed: dict[Hashable, _Run] = field(default_factory=dict)
@@ -141,12 +153,17 @@ class _Reader(Struct):
         self._end_all()
         self._succeeded.clear()
         self._failed.clear()
+        self._changed.clear()
         self._before = self._done = frozenset()
         self._dead_end = _DeadEnd()
 
+    def made(self) -> frozenset[Hashable]:
+        lasting = (key for key, call in self._changed.items() if not self._polls(call))
+        return self._just_made.union(lasting) if self._changed else self._just_made
+
     def _end_all(self) -> None:
         self.withheld.clear()
-        self.made = frozenset()
+        self._just_made = frozenset()
         self._turns = self._failing = 0
         self.ended = ""
 
@@ -189,7 +206,8 @@ class _Reader(Struct):
             failures = max(failures, run.failures)
         self._before, self._done = frozenset(calls), frozenset(succeeded)
         done = [key for key, result in results.items() if result is Result.SUCCEEDED]
-        self.made = frozenset(key for key in done if not self._may_poll(calls[key], self._succeeded[key]))
+        self._just_made = frozenset(key for key in done if not self._may_poll(calls[key], self._succeeded[key]))
+        self._changed.update((key, calls[key]) for key in done if self.changes(calls[key].name))
         self._end(failures)
 
     def _run_of(self, key: Hashable, call: Call, result: Result, *, repeats: bool) -> _Run:
@@ -210,6 +228,9 @@ class _Reader(Struct):
         """The same call may have another result now, or is made to wait for one. Two that are the same say that it has none."""
         if run.repeats > 1 and not _matches(call.name, self.polls):
             return False
+        return self._polls(call)
+
+    def _polls(self, call: Call) -> bool:
         return call.name in self._polling or _matches(call.name, (*POLLS, *self.polls))
 
     def _judge(self, run: _Run, call: Call) -> None:
@@ -234,20 +255,27 @@ class _Reader(Struct):
 NO_LOOPS = Loops((), {})
 
 
-def find_loops(turns: Sequence[AssistantTurn | UserTurn], *, helped: bool = True, polls: Collection[str] = ()) -> Loops:
+def find_loops(
+    turns: Sequence[AssistantTurn | UserTurn],
+    *,
+    helped: bool = True,
+    polls: Collection[str] = (),
+    changes: Callable[[str], bool] = changes_nothing,
+) -> Loops:
     """Linear in the length of the turns. `helped`: the model is small. Others are only kept from calls that cannot succeed.
-    `polls`: patterns of the names of tools that may be called again at once, beside those that are known."""
+    `polls`: patterns of the names of tools that may be called again at once, beside those that are known. `changes`: a call of
+    this tool may have changed something."""
     if len(turns) == 1 and isinstance(turns[0], UserTurn):
         return NO_LOOPS
     if not helped and not _may_be_dead_end(turns):
         return NO_LOOPS
-    reader = _Reader(helped=helped, polls=polls)
+    reader = _Reader(helped=helped, polls=polls, changes=changes)
     for turn in turns:
         if isinstance(turn, AssistantTurn):
             reader.turn(turn)
         elif reader.has_seen_calls and not _says_nothing(turn):
             reader.user()
-    return Loops(reader.notes, reader.withheld, reader.ended, reader.made)
+    return Loops(reader.notes, reader.withheld, reader.ended, reader.made())
 
 
 def _may_be_dead_end(turns: Sequence[AssistantTurn | UserTurn]) -> bool:

@@ -121,7 +121,7 @@ class Offer(Struct, frozen=True):
     in_words: bool = False
     # The tools that may not be called in this answer because the model is in a loop, and why.
     withheld: Mapping[str, str] = {}
-    # The calls that have just succeeded, by their names and arguments: a small model does not make them again at once.
+    # The calls that a small model does not make again now, by their names and arguments: they have succeeded.
     made: frozenset[Hashable] = frozenset()
 
     @property

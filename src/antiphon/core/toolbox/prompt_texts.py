@@ -58,9 +58,9 @@ BAD_ANSWER = "This answer cannot be used: {complaint}. Answer again, with nothin
 CALL_AGAIN = "The arguments of the last call were wrong: {complaint}. Call {name} once more, with other arguments."
 CALL_INSTEAD = "The last call was wrong: {complaint}. Do the same by calling {names}, and with nothing else."
 CALL_ANOTHER = "Do not call {name} now, because {complaint}. Do something else instead."
-# After a call that has succeeded and was made again at once.
+# After a call that has succeeded and was made again.
 DO_NEXT = "{name} has done this already. Do the next step if one is left, and otherwise answer me in words."
-MADE_ALREADY = "it has just succeeded with the same arguments"
+MADE_ALREADY = "it has succeeded with the same arguments already"
 ANSWER_AGAIN = "The last answer was wrong: {complaint}. Answer once more, with nothing but JSON that follows the schema."
 
 

@@ -67,7 +67,7 @@ class Requirements(Struct, frozen=True):
     replaced_names: frozenset[str] = NO_NAMES
     # Those that may not be called now because the model is in a loop, and why.
     withheld: Mapping[str, str] = {}
-    # Those calls that have just succeeded, by their names and arguments. They are not made again at once.
+    # Those calls that have succeeded and are not made again now, by their names and arguments.
     made: frozenset[Hashable] = frozenset()
     # A call is made once in an answer.
     once: bool = False
@@ -86,7 +86,7 @@ class Requirements(Struct, frozen=True):
         return self.withheld.get(name) or self.withheld.get(self.tools.box.name_in_history(name, arguments))
 
     def is_made(self, name: str, arguments: str) -> bool:
-        """It has just succeeded. Of a call that is in a loop, that is the reason against it."""
+        """It has succeeded, and is not made again now. Of a call that is in a loop, that is the reason against it."""
         if not self.made or self.reason_against(name, arguments) is not None:
             return False
         return self.key_of(name, arguments) in self.made

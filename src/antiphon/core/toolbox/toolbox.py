@@ -11,7 +11,7 @@ from antiphon.core.checks.work import Grammar
 from antiphon.core.toolbox.deferred import DeferredTools
 from antiphon.core.toolbox.easy_function import EasyFunction, EasyFunctions
 from antiphon.core.toolbox.mcp_servers import McpServers
-from antiphon.core.toolbox.tools import APPROVAL, TOOLS, AsCalled, ToolIdentity, engine_name, with_digest
+from antiphon.core.toolbox.tools import APPROVAL, TOOLS, AsCalled, ToolIdentity, engine_name, may_change, with_digest
 from antiphon.wire.chat import ChatFunction, ChatTool
 from antiphon.wire.input_items import Tool
 
@@ -135,6 +135,12 @@ class Toolbox(Struct):
         return (name,) if name in self.offered.functions else self.easy.names.get(self.identity_of(name), (name,))
 
     # ---- calls -------------------------------------------------------------------------------------------------------
+
+    def may_change(self, name: str) -> bool:
+        """A call by this name may have changed something, and would do so again. Easy functions set what is in a file, or run
+        a command."""
+        tool = self.offered.functions.get(name)
+        return tool is not None and name not in self.easy.functions and may_change(tool.function)
 
     def form_of(self, identity: ToolIdentity) -> str:
         """The kind of tool that its calls look like."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from antiphon.wire.chat import ChatFunction
 from antiphon.wire.hosted_items import McpApprovalRequest, type_of
 
 # A tool as it was defined in a request.
@@ -56,6 +57,38 @@ def with_digest(name: str, identity: ToolIdentity) -> str:
     whole = f"{identity.kind}\0{identity.namespace or ''}\0{identity.name}".encode()
     digest = hashlib.blake2b(whole, digest_size=4).hexdigest()
     return f"{name[: LONGEST_NAME - len(digest) - 1]}_{digest}"
+
+
+# The verbs with which the names and descriptions of tools begin that only look at something, and nouns with which names end.
+READS = frozenset(
+    "browse calculate check compare compute convert count describe fetch find get glob grep has inspect is list look lookup "
+    "measure preview query read recall retrieve search show summarize track translate validate verify view".split()
+)
+DESCRIBED_READS = frozenset(("ask", "give", "look", "provide", "return", "tell", *READS))
+WHAT_IS_READ = frozenset("details fetch history hours info lookup query search status".split())
+# Programs are run again after a change: words for what runs them, and for what is run.
+RUNNERS = frozenset("bash compile console interpreter lint powershell pytest python repl shell sql terminal".split())
+RUNS = frozenset("exec execute evaluate run start".split())
+PROGRAMS = frozenset("build code command program script test tests".split())
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+def may_change(function: ChatFunction) -> bool:
+    """A call of it may have changed something, as far as its name and its description say: to make the call again may be to do
+    it twice."""
+    words = [word.lower() for word in _WORDS.findall(function.name.rpartition("__")[2])]
+    if not words:
+        return True
+    described = _WORDS.match((function.description or "").lstrip()[:40])
+    begins = described[0].lower() if described is not None else ""
+    reads = (
+        words[0] in READS
+        or words[-1] in WHAT_IS_READ
+        or begins in DESCRIBED_READS
+        or begins.removesuffix("s") in DESCRIBED_READS
+    )
+    runs = not RUNNERS.isdisjoint(words) or not (RUNS.isdisjoint(words) or PROGRAMS.isdisjoint(words))
+    return not reads and not runs
 
 
 class AsCalled(Struct, frozen=True):
