@@ -111,6 +111,7 @@ cli/batch
 cli/clients
 cli/codex
 cli/claude
+cli/connect
 cli/commands.py
 cli/__init__.py
 """.split()

@@ -32,10 +32,13 @@ PYTHON = {
     "openai, Chat Completions (Python)": None,
     "LangChain, Chat Completions (Python)": "openai3",
     "Pydantic AI, Chat Completions": "openai3",
+    "LangChain, Messages (Python)": "openai3",
+    "Pydantic AI, Messages": "openai3",
 }
 NODE = [
     *("openai (Node)", "anthropic (Node)", "OpenAI Agents SDK (Node)", "Vercel's AI SDK", "Mastra", "LangChain (Node)"),
     *("openai, Chat Completions (Node)", "Vercel's AI SDK, Chat Completions"),
+    "Vercel's AI SDK, Messages",
 ]
 OPENCODE = ["opencode", "opencode, Chat Completions"]
 CONFIGURED = [*OPENCODE, "Copilot CLI", "llm", "Qwen Code", "aider"]

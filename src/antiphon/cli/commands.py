@@ -230,6 +230,34 @@ def _client(
 
 
 @app.command(cls=Command)
+def connect(
+    client: Annotated[str | None, typer.Argument(help="A client, as the list names it. Default: the list.")] = None,
+    write: Annotated[
+        bool,
+        typer.Option("--write", help="Put it into the client's own file, if that is safe. What was there is copied first."),
+    ] = False,
+    model: Annotated[
+        str | None, typer.Option(help="Model that the client uses. Default: the first that the gateway lists.")
+    ] = None,
+    url: options.Url = None,
+    config: options.Config = None,
+) -> None:
+    """Print the configuration of a client for the gateway that is running: its address, models and context window."""
+    from antiphon.cli.clients.program import CannotStart
+    from antiphon.cli.connect.command import NoClient, run_connect
+    from antiphon.cli.connect.write import CannotWrite
+    from antiphon.cli.gateway_client import GatewayFailed
+
+    chosen = _load({}, config)
+    try:
+        raise typer.Exit(run_connect(chosen, client, model=model, url=url, writes=write))
+    except (SettingsError, GatewayFailed, CannotStart, CannotWrite, NoClient) as reason:
+        _fail(str(reason))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+@app.command(cls=Command)
 def chat(
     prompt: Annotated[str | None, typer.Argument(help="What to ask. Without it: a conversation, or what is piped in.")] = None,
     model: Annotated[str | None, typer.Option(help="Model that answers. Default: the first that the gateway lists.")] = None,
