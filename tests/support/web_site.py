@@ -62,6 +62,8 @@ class WebSite(LocalServer):
                 return web.json_response({"capital": "Rome"})
             case "image.png":
                 return web.Response(body=b"\x89PNG", content_type="image/png")
+            case "whole.png":
+                return web.Response(body=b"\x89PNG\r\n\x1a\nwhole", content_type="image/png")
             case "paper.pdf":
                 return web.Response(body=make_pdf("Rome on paper"), content_type="application/pdf")
             case "scan.pdf":

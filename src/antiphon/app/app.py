@@ -60,7 +60,7 @@ def make_app(
     store, checker = observability.measured(store, checkers.checks)
     given = Given(settings, session, store, embedded, extensions, part or WorkerPart(Siblings()))
     pool, own = make_pool(given), OwnAddresses()
-    storage = make_storage(given, checkers.files, pool)
+    storage = make_storage(given, checkers.files, pool, own)
     tools = make_tools(given, checker, storage, own)
     inspection = make_inspection(given)
     equipment = make_equipment(settings, checker, tools.hosted.runners, storage)

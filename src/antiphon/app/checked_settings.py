@@ -12,6 +12,7 @@ from typing import Any
 from antiphon.core.knowledge.dialects import BY_NAME
 from antiphon.errors import missing_extra
 from antiphon.settings.errors import SettingsError, did_you_mean
+from antiphon.settings.groups import check_hosts
 from antiphon.settings.keys import key_owners, metrics_readers
 from antiphon.settings.settings import Settings, read_chat_template
 from antiphon.settings.sources import load
@@ -26,6 +27,7 @@ def load_settings(flags: Mapping[str, Any], file: Path | None) -> Settings:
     metrics_readers(chosen)
     for key in sorted({*chosen.chat_pass_keys} - chosen.keys.keys()):
         raise SettingsError(f"chat_pass_keys: there is no key {key} in keys.{did_you_mean(key, chosen.keys)}")
+    check_hosts("fetch_hosts", chosen.fetch_hosts)
     _check_tables(chosen)
     _check_webhooks(chosen)
     _check_prompts(chosen)

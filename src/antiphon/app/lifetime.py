@@ -24,6 +24,7 @@ from antiphon.gateway.webhooks.sender import WebhookSender
 from antiphon.server.parts import APP
 from antiphon.server.readiness import GOING_AWAY
 from antiphon.tools.mcp.runner import McpRunner, NoMcp
+from antiphon.tools.url_files import UrlFiles
 from antiphon.transport import ConnectionOptions
 
 
@@ -61,6 +62,7 @@ class Beside(Struct):
     webhooks: WebhookSender
     # The folder of prompts, if there is one.
     prompts: Path | None
+    urls: UrlFiles | None
 
 
 BESIDE = web.AppKey("beside", Beside)
@@ -126,6 +128,8 @@ async def _tasks(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 async def close_tools(app: web.Application) -> AsyncIterator[None]:
     yield
     await app[BESIDE].hosted.close()
+    if (urls := app[BESIDE].urls) is not None:
+        await urls.close()
 
 
 async def watch_containers(app: web.Application) -> AsyncIterator[None]:

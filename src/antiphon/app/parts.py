@@ -87,9 +87,12 @@ from antiphon.server.siblings import Siblings
 from antiphon.settings.keys import earlier_owners, is_loopback, key_owners, metrics_readers, needs_key
 from antiphon.settings.settings import Settings, data_directory, models_directory
 from antiphon.store.protocol import Store
+from antiphon.tools.addresses import AddressPolicy
+from antiphon.tools.fetcher import Fetcher
 from antiphon.tools.mcp.runner import McpRunner, NoMcp
 from antiphon.tools.mcp.session import is_installed
 from antiphon.tools.runner import ToolRunner
+from antiphon.tools.url_files import UrlFiles
 from antiphon.transport import ConnectionOptions, transport_of
 from antiphon.transport.interfaces import WriteBatch
 
@@ -207,14 +210,16 @@ class Storage(Struct, frozen=True):
     batches: Batches
     uploads: Uploads
     texts: FileTexts
+    # None: nothing is fetched.
+    urls: UrlFiles | None
     retrieval: Retrieval
     embeddings: OwnEmbeddings
     # None: the settings switch them off.
     containers: Containers | None
 
 
-def make_storage(given: Given, reader: Checker, pool: Pool) -> Storage:
-    """`reader`: of files. `pool`: an engine of it may make the embeddings."""
+def make_storage(given: Given, reader: Checker, pool: Pool, own: OwnAddresses) -> Storage:
+    """`reader`: of files. `pool`: an engine of it may make the embeddings. `own`: where the gateway listens."""
     settings, stored, extensions = given.settings, given.store.files, given.extensions
     files, texts = FileLibrary(stored, file_limits(settings), new_id), FileTexts(reader.run)
     sentences = SentenceModel(models_directory(settings), downloads=extensions.downloads)
@@ -222,14 +227,27 @@ def make_storage(given: Given, reader: Checker, pool: Pool) -> Storage:
     retrieval = Retrieval(settings.vector_stores, stored, files, texts, models, extensions.intervals.indexing)
     batches = Batches(stored, files, batch_limits(settings), new_id)
     containers = make_containers(settings, files, extensions.kernels, given.part.slot)
-    return Storage(files, batches, Uploads(stored, files, new_id), texts, retrieval, OwnEmbeddings(models.own), containers)
+    uploads, urls = Uploads(stored, files, new_id), _make_url_files(settings, reader, own)
+    return Storage(files, batches, uploads, texts, urls, retrieval, OwnEmbeddings(models.own), containers)
+
+
+def _make_url_files(settings: Settings, reader: Checker, own: OwnAddresses) -> UrlFiles | None:
+    if settings.fetch_urls == "off":
+        return None
+    policy = AddressPolicy(settings.fetch_urls, settings.fetch_hosts, own=own)
+    return UrlFiles(Fetcher(policy, timeout=settings.fetch_timeout), reader.run)
 
 
 def make_resources(storage: Storage, gateway: Gateway) -> Resources:
     stores = storage.retrieval.stores
     owned = (storage.files, stores, storage.batches, storage.uploads)
     gateway.owners.moving_too += [each.move_owner for each in owned]
-    conversations = Conversations(gateway.store, retention=gateway.retention, files=storage.files)
+    conversations = Conversations(
+        gateway.store,
+        retention=gateway.retention,
+        files=storage.files,
+        fetches=gateway.environment.fetched_bytes > 0,
+    )
     retrieval = storage.retrieval
     stores.judge = ModelJudge(gateway)
     return Resources(
@@ -299,7 +317,7 @@ def use_prompts(settings: Settings, gateway: Gateway) -> None:
 def make_equipment(settings: Settings, checker: Checker, tools: Mapping[str, ToolRunner], storage: Storage) -> Equipment:
     timeouts = Timeouts(settings.heartbeat, settings.first_byte_timeout, settings.idle_timeout, settings.response_timeout)
     files = FileInputs(storage.files, storage.texts.read_for_model)
-    return Equipment(timeouts, WriteBatch(), checker, tools, settings.tool_timeout, files)
+    return Equipment(timeouts, WriteBatch(), checker, tools, settings.tool_timeout, files, storage.urls)
 
 
 def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Environment:
@@ -315,6 +333,7 @@ def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Env
         tools=tools,
         most_rounds=settings.tool_rounds,
         polling_tools=settings.polling_tools,
+        fetched_bytes=0 if settings.fetch_urls == "off" else settings.fetch_bytes,
         limits=request_limits(settings),
     )
 
@@ -341,6 +360,7 @@ def make_rules(settings: Settings, tools: Tools) -> Rules:
         tools.hosted.runners.keys(),
         attaches=attaches,
         helps=settings.chat_help,
+        fetches=settings.fetch_urls != "off",
     )
 
 
@@ -435,4 +455,5 @@ def make_beside(given: Given, made: Made, own: OwnAddresses, options: Connection
         drain_within=settings.shutdown_timeout,
         webhooks=make_sender(settings, gateway, own),
         prompts=None if settings.prompts is None else Path(settings.prompts),
+        urls=storage.urls,
     )

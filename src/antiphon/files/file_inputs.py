@@ -54,7 +54,7 @@ class FileInputs:
             return await self._image(record, work.most_bytes)
         digest = work_digest(work)
         if (outcome := self._known.get(digest)) is None:
-            outcome = _bounded(await self._read(record, patient=patient))
+            outcome = bounded(await self._read(record, patient=patient))
             if not outcome.unfinished:
                 self._known.add(digest, outcome)
         return structs.replace(outcome, title=record.filename)
@@ -84,7 +84,7 @@ def image_to_outcome(image: bytes) -> CheckOutcome:
     return CheckOutcome(images=(f"data:{kind};base64,{base64.b64encode(image).decode()}",))
 
 
-def _bounded(outcome: CheckOutcome) -> CheckOutcome:
+def bounded(outcome: CheckOutcome) -> CheckOutcome:
     if len(outcome.text) <= LONGEST_TEXT:
         return outcome
     return CheckOutcome(complaint=TOO_LONG.format(most=LONGEST_TEXT))

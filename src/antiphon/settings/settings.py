@@ -65,6 +65,17 @@ class Settings(Struct, frozen=True, kw_only=True):
     max_image_bytes: Annotated[int, Meta(gt=0)] = 32 * 1024 * 1024
     # The longest name of a tool, a namespace or a model, in characters.
     max_name_length: Annotated[int, Meta(ge=64)] = 256
+    # From where files and images are fetched that requests name by URL (`file_url`, `image_url`, sources of type url): "off"
+    # for nowhere; "listed" for `fetch_hosts`; "public" for these and the public internet; "any" for private networks too.
+    # Link-local addresses and the gateway itself are never connected to. With "off", a file by URL is a 400, and the URL of an
+    # image goes to the engine, which may be able to fetch it.
+    fetch_urls: Literal["off", "listed", "public", "any"] = "off"
+    # Hosts that files and images may be fetched from: "wiki.example", "10.0.0.5:8000", "*.example", "10.1.0.0/16".
+    fetch_hosts: tuple[str, ...] = ()
+    # What may be fetched for one request, in bytes. `max_image_bytes` counts for each image besides.
+    fetch_bytes: Annotated[int, Meta(gt=0)] = 64 * 1024 * 1024
+    # Seconds for fetching one file or image, with its redirects.
+    fetch_timeout: Seconds = 20.0
     # Seconds of silence after which a stream gets a response.in_progress event, so that clients and proxies do not close it.
     heartbeat: Seconds = 15.0
     # Seconds that a client may take to send the headers of a request. Then its connection is closed.

@@ -18,7 +18,10 @@ from antiphon.settings.settings import PREFIX, Settings
 ADDRESSES = frozenset({"upstream"})
 # Settings that take several values.
 LISTS = frozenset(
-    {"upstream", "api_key", "admin_key", "metrics_key", "cors_origins", "allowed_hosts", "chat_pass_models", "chat_pass_keys"}
+    (
+        *("upstream", "api_key", "admin_key", "metrics_key", "cors_origins", "allowed_hosts", "fetch_hosts"),
+        *("chat_pass_models", "chat_pass_keys"),
+    )
 )
 # Settings that give names to values.
 TABLES = frozenset({"model_names"})

@@ -52,6 +52,9 @@ CASES: list[tuple[str, int, Any, tuple[int, str | None, str]]] = [
     ),
     ("Ollama: no such model", 404, {"error": {"message": "model 'nope' not found", "type": "not_found_error"}},
      (400, "model_not_found", "invalid_prompt")),
+    ("llama.cpp: an image that it could not get", 500,
+     {"error": {"code": 500, "message": "Failed to download image", "type": "server_error"}},
+     (400, "invalid_image_url", "invalid_prompt")),
     (
         "llama.cpp: no images",
         500,

@@ -78,6 +78,16 @@ class StoredFileWork(Struct, frozen=True, tag="stored_file"):
     most_bytes: int = 0
 
 
+class UrlWork(Struct, frozen=True, tag="url"):
+    """What is at an address: the text of a file, or the image that it is? Its caller must be able to fetch it, within its
+    policy: `run_check()` is not."""
+
+    url: str
+    is_image: bool = False
+    # What may be fetched at most, in bytes.
+    most_bytes: int = 0
+
+
 class PageWork(Struct, frozen=True, tag="page"):
     """What is the text of a web page? `charset`: what its server says, if it does."""
 
@@ -99,7 +109,9 @@ class LinesWork(Struct, frozen=True, tag="lines"):
     longest: int
 
 
-CheckWork = SchemaWork | GrammarWork | DefinitionWork | DocumentWork | FileWork | StoredFileWork | PageWork | LinesWork
+CheckWork = (
+    SchemaWork | GrammarWork | DefinitionWork | DocumentWork | FileWork | StoredFileWork | UrlWork | PageWork | LinesWork
+)
 
 
 class CheckOutcome(Struct, frozen=True):
@@ -122,4 +134,9 @@ class CheckOutcome(Struct, frozen=True):
 MALFORMED = "invalid_grammar"
 # The code of a file that is not there, has expired, or is another owner's.
 NO_SUCH_FILE = "file_not_found"
+NO_URLS = CheckOutcome(
+    complaint="nothing is fetched from addresses here, unless the operator sets `fetch_urls`. Send the file itself, or upload "
+    "it and send its id",
+    code="unsupported_parameter",
+)
 NO_FILES = CheckOutcome(complaint="there are no uploaded files here", code=NO_SUCH_FILE)

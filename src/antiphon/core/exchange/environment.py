@@ -101,6 +101,8 @@ class Environment:
     tools: Mapping[str, GatewayTool] = field(default_factory=dict)
     # A model that calls the gateway's tools without end is stopped after this many engine answers.
     most_rounds: int = 10
+    # What may be fetched for one request from the addresses that it names, in bytes. 0: nothing is.
+    fetched_bytes: int = 0
     # How large the parts of a request may be.
     limits: RequestLimits = DEFAULT_LIMITS
     definitions: KnownDefinitions = field(default_factory=KnownDefinitions)

@@ -5,7 +5,16 @@ from types import MappingProxyType
 
 from msgspec import Struct, structs
 
-from antiphon.core.checks.work import MALFORMED, CheckOutcome, DefinitionWork, DocumentWork, Flaw, Grammar, StoredFileWork
+from antiphon.core.checks.work import (
+    MALFORMED,
+    CheckOutcome,
+    DefinitionWork,
+    DocumentWork,
+    Flaw,
+    Grammar,
+    StoredFileWork,
+    UrlWork,
+)
 from antiphon.core.exchange.environment import Environment
 from antiphon.core.prompt.convert import Conversion
 from antiphon.core.prompt.documents import ReadWork, files_of, outcome_size, work_digest
@@ -34,6 +43,8 @@ class InputWork(Struct):
     is_outdated: bool = False
     # The schemas and grammars that were compiled for this request, and why one was not.
     _defined: Mapping[bytes | Grammar, Flaw | None] = NOTHING_DEFINED
+    # How much was fetched for it.
+    _fetched: int = 0
     # What came of reading its documents, by their digests.
     _read: Mapping[bytes, CheckOutcome] = NOTHING_READ
 
@@ -41,20 +52,24 @@ class InputWork(Struct):
         """The work of this conversion takes the place of what was left of the one before."""
         self.is_outdated = False
         definitions = [DefinitionWork(each.definition) for each in conversion.definitions]
-        self._left = iter((*map(self._bounded, conversion.unread), *definitions))
+        self._left = iter((*conversion.unread, *definitions))
         self.is_pending = bool(conversion.unread or conversion.definitions)
-
-    def _bounded(self, work: ReadWork) -> ReadWork:
-        """An image in a file may be as large as one in a request."""
-        is_image = isinstance(work, StoredFileWork) and work.is_image
-        return structs.replace(work, most_bytes=self._environment.limits.image_bytes) if is_image else work
 
     def next(self) -> Work | None:
         """The next work that nobody has done yet."""
         for work in self._left:
             if not self._knows(work):
-                return work
+                return self._bounded(work)
         return None
+
+    def _bounded(self, work: Work) -> Work:
+        """An image in a file may be as large as one in a request; and what is fetched for a request has a bound in all."""
+        environment = self._environment
+        if isinstance(work, UrlWork):
+            left = max(0, environment.fetched_bytes - self._fetched)
+            return structs.replace(work, most_bytes=min(left, environment.limits.image_bytes) if work.is_image else left)
+        is_image = isinstance(work, StoredFileWork) and work.is_image
+        return structs.replace(work, most_bytes=environment.limits.image_bytes) if is_image else work
 
     def done(self, work: Work, outcome: CheckOutcome) -> None:
         """What was not finished may be on a machine that is less busy: it is known for this request only."""
@@ -69,6 +84,8 @@ class InputWork(Struct):
         digest = work_digest(work)
         found = CheckOutcome(complaint=TOO_SLOW_TO_READ) if outcome.unfinished else outcome
         self._read = {**self._read, digest: found}
+        if isinstance(work, UrlWork):
+            self._fetched += outcome_size(outcome)
         if isinstance(work, DocumentWork) and not outcome.unfinished:
             self._environment.documents.add(digest, outcome)
 

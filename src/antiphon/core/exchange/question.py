@@ -198,7 +198,7 @@ class Question:
             earlier,
             environment.check_grammars,
             work.flaw_of,
-            Documents(work.outcome_of),
+            Documents(work.outcome_of, fetches=environment.fetched_bytes > 0),
             help,
             sampling if environment.own_sampling else ENGINE_DEFAULT,
             self._tools,

@@ -56,6 +56,9 @@ OVERFLOW = re.compile(
 )
 NO_MODEL = re.compile(r"model .*(does not exist|not found|not loaded|no such)|unknown model", re.IGNORECASE | re.DOTALL)
 NO_MEDIA = re.compile(r"(image|audio|video|multi-?modal)\b.*\bnot support|not a multi-?modal model", re.IGNORECASE | re.DOTALL)
+# It was given the address of an image, and could not get it.
+UNFETCHED = re.compile(r"\b(download|fetch)\w* .{0,40}\b(image|media)\b|invalid url value", re.IGNORECASE)
+FETCH_HERE = "{message} (The gateway can fetch images for its engines: see `fetch_urls` in its settings.)"
 TEMPLATE = re.compile(r"jinja|chat template|template exception|roles must alternate", re.IGNORECASE)
 
 
@@ -69,6 +72,11 @@ TABLE: tuple[Row, ...] = (
     Row(lambda f: InvalidRequest(f.message, param="model", code="model_not_found"), words=NO_MODEL),
     # llama.cpp answers these with a 500 although no retry can help.
     Row(lambda f: InvalidRequest(f.message, param="input", code="unsupported_content"), words=NO_MEDIA),
+    Row(
+        lambda f: InvalidRequest(FETCH_HERE.format(message=f.message), param="input", code="invalid_image_url"),
+        statuses=frozenset({400, 500}),
+        words=UNFETCHED,
+    ),
     Row(_invalid, words=TEMPLATE),
     Row(
         lambda f: EngineError(

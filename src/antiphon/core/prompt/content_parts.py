@@ -4,10 +4,11 @@ import base64
 import binascii
 from collections.abc import Callable
 
-from antiphon.core.checks.work import CheckOutcome, DocumentWork, StoredFileWork
+from antiphon.core.checks.work import CheckOutcome, DocumentWork, StoredFileWork, UrlWork
 from antiphon.core.prompt.citable import CitablePart, citable_to_text
-from antiphon.core.prompt.documents import Documents, plain_text
+from antiphon.core.prompt.documents import Documents, ReadWork, plain_text
 from antiphon.core.protocols.responses.read import convert
+from antiphon.core.protocols.responses.references import is_address
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.chat import Part
 from antiphon.wire.input_items import CITABLE, InputAudio, InputFile, InputImage
@@ -30,16 +31,25 @@ def refusal_part(part: Part, where: str, documents: Documents) -> list[Part]:
 def image_part(part: Part, where: str, documents: Documents) -> list[Part]:
     image = convert(part, InputImage, where)
     given = _only_one(where, {"image_url": image.image_url, "file_id": image.file_id})
-    if given == "file_id":
-        outcome = documents.read(StoredFileWork(image.file_id or "", is_image=True), f"{where}.file_id")
+    url: Part = {"url": image.image_url}
+    if (work := _image_work(image, given, documents)) is not None:
+        outcome = documents.read(work, f"{where}.{given}")
         if not outcome.images:
             # It was not read yet; or it cannot be, and the model reads why.
             return [{"type": "text", "text": outcome.text}]
-    url: Part = {"url": image.image_url if given == "image_url" else outcome.images[0]}
+        url = {"url": outcome.images[0]}
     # "original" exists only in the Responses API, and "auto" is what engines do without it.
     if image.detail in ("low", "high"):
         url["detail"] = image.detail
     return [{"type": "image_url", "image_url": url}]
+
+
+def _image_work(image: InputImage, given: str, documents: Documents) -> ReadWork | None:
+    """None: it goes to the engine as it is, which may know how to fetch it."""
+    if given == "file_id":
+        return StoredFileWork(image.file_id or "", is_image=True)
+    url = image.image_url or ""
+    return UrlWork(url, is_image=True) if documents.fetches and is_address(url) else None
 
 
 def _read_file(part: Part, where: str, documents: Documents) -> tuple[CheckOutcome, str]:
@@ -47,13 +57,8 @@ def _read_file(part: Part, where: str, documents: Documents) -> tuple[CheckOutco
     file = convert(part, InputFile, where)
     given = _only_one(where, {"file_data": file.file_data, "file_id": file.file_id, "file_url": file.file_url})
     if given == "file_url":
-        raise InvalidRequest(
-            f"`{where}.file_url` cannot be used: no files are fetched from addresses here. Send `file_data`, or upload the "
-            "file and send its `file_id`.",
-            param=f"{where}.file_url",
-            code="unsupported_parameter",
-        )
-    if given == "file_id":
+        outcome = documents.read(UrlWork(file.file_url or ""), f"{where}.file_url")
+    elif given == "file_id":
         outcome = documents.read(StoredFileWork(file.file_id or ""), f"{where}.file_id")
     else:
         outcome = _read_data(file, where, documents)

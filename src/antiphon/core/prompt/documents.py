@@ -8,28 +8,34 @@ from typing import Any
 
 from msgspec import structs
 
-from antiphon.core.checks.work import NO_SUCH_FILE, CheckOutcome, DocumentWork, StoredFileWork, digest_of
-from antiphon.core.protocols.responses.references import is_stored
+from antiphon.core.checks.work import NO_SUCH_FILE, NO_URLS, CheckOutcome, DocumentWork, StoredFileWork, UrlWork, digest_of
+from antiphon.core.protocols.responses.references import is_address, is_stored
 from antiphon.core.stream.citations import DocumentSource
 from antiphon.errors import InvalidRequest
 
 # How many characters of documents are remembered.
 MOST_CHARACTERS = 16 * 1024 * 1024
 
-ReadWork = DocumentWork | StoredFileWork
+ReadWork = DocumentWork | StoredFileWork | UrlWork
+# How many addresses one request may have, with its history.
+MOST_URLS = 100
+TOO_MANY_URLS = CheckOutcome(complaint=f"a request may have {MOST_URLS} addresses at most")
 NOT_READ = CheckOutcome()
 
 
 # The codes of complaints that clients get as they are.
-OWN_CODES = frozenset({NO_SUCH_FILE, "unsupported_file"})
+OWN_CODES = frozenset({NO_SUCH_FILE, NO_URLS.code, "unsupported_file"})
 
 
 def work_digest(work: ReadWork) -> bytes:
-    """An uploaded file is known by its id, and no document has the digest of an id."""
+    """An uploaded file is known by its id, what is at an address by that, and no document has the digest of one of these."""
     if isinstance(work, DocumentWork):
         return digest_of(work.document)
-    person = b"stored image" if work.is_image else b"stored file"
-    return hashlib.blake2b(work.id.encode(errors="surrogatepass"), digest_size=16, person=person).digest()
+    if isinstance(work, UrlWork):
+        name, person = work.url, b"image at url" if work.is_image else b"file at url"
+    else:
+        name, person = work.id, b"stored image" if work.is_image else b"stored file"
+    return hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=16, person=person).digest()
 
 
 # Documents that may look like text.
@@ -48,11 +54,16 @@ def plain_text(raw: bytes) -> str | None:
 class Documents:
     """The documents of one conversion: the texts of those that were read, and the work that reads the others."""
 
-    __slots__ = ("_outcome_of", "cited", "notices", "sent_files", "unread")
+    __slots__ = ("_outcome_of", "_urls", "cited", "fetches", "notices", "sent_files", "unread")
 
-    def __init__(self, outcome_of: Callable[[bytes], CheckOutcome | None] = lambda digest: None) -> None:
-        """`outcome_of`: what came of reading a document, by its digest; None if it was not read yet."""
+    def __init__(
+        self, outcome_of: Callable[[bytes], CheckOutcome | None] = lambda digest: None, *, fetches: bool = False
+    ) -> None:
+        """`outcome_of`: what came of reading a document, by its digest; None if it was not read yet. `fetches`: what is at
+        addresses can be had."""
         self._outcome_of = outcome_of
+        self.fetches = fetches
+        self._urls: set[str] | None = None
         self.unread: list[ReadWork] = []
         # By their ids, the places of the uploaded files that the client sends now.
         self.sent_files: dict[str, str] = {}
@@ -65,15 +76,23 @@ class Documents:
         path in the request."""
         if isinstance(work, StoredFileWork) and not is_stored(where):
             self.sent_files.setdefault(work.id, where)
-        outcome = self._outcome_of(work_digest(work))
+        outcome = self._unfetched(work) if isinstance(work, UrlWork) else None
+        outcome = outcome or self._outcome_of(work_digest(work))
         if outcome is None:
             self.unread.append(work)
             return NOT_READ
         if outcome.complaint is not None:
             return self._complain(outcome, where)
-        if outcome.images and not (isinstance(work, StoredFileWork) and work.is_image):
+        if outcome.images and (isinstance(work, DocumentWork) or not work.is_image):
             self.notices.append(f"`{where}`: the PDF has no text, the images on its pages take its place")
         return outcome
+
+    def _unfetched(self, work: UrlWork) -> CheckOutcome | None:
+        """Why it is not fetched."""
+        if not self.fetches:
+            return NO_URLS
+        self._urls = {*(self._urls or ()), work.url}
+        return TOO_MANY_URLS if len(self._urls) > MOST_URLS else None
 
     def cite(self, locations: Iterable[dict[str, Any]]) -> int:
         """Gives numbers to passages, by their places in a document. The first of these."""
@@ -123,15 +142,22 @@ def outcome_size(outcome: CheckOutcome) -> int:
     return len(outcome.text) + sum(map(len, outcome.images))
 
 
-def files_of(item: dict[str, Any]) -> Iterator[StoredFileWork]:
-    """The uploaded files that an item names."""
+# The members of a part that name what is elsewhere.
+NAMES = ("file_id", "file_url", "image_url")
+
+
+def files_of(item: dict[str, Any]) -> Iterator[StoredFileWork | UrlWork]:
+    """The uploaded files and the addresses that an item names."""
     for member in ("content", "output"):
         parts = item.get(member)
-        # Most of many parts name none: they are passed over without a call for each.
-        naming = [part for part in parts if type(part) is dict and "file_id" in part] if isinstance(parts, list) else ()
-        for part in naming:
-            if isinstance(id := part["file_id"], str):
-                yield StoredFileWork(id, is_image=part.get("type") == "input_image")
+        for part in parts if isinstance(parts, list) else ():
+            if type(part) is not dict or part.keys().isdisjoint(NAMES):
+                continue
+            is_image = part.get("type") == "input_image"
+            if isinstance(id := part.get("file_id"), str):
+                yield StoredFileWork(id, is_image=is_image)
+            elif isinstance(url := part.get("file_url") or part.get("image_url"), str) and is_address(url):
+                yield UrlWork(url, is_image=is_image)
 
 
 # ---- Images in data URLs, and those that tools made in earlier turns ---------------------------------------------------

@@ -55,6 +55,7 @@ class RecordedSettings(Struct, frozen=True):
     seals: bool = True
     own_sampling: bool = True
     polling_tools: tuple[str, ...] = ()
+    fetched_bytes: int = 0
 
 
 class RecordingFile(Struct, frozen=True):
@@ -147,6 +148,7 @@ def _to_settings(environment: Environment | None, *, seals: bool) -> dict[str, A
         seals,
         environment.own_sampling,
         environment.polling_tools,
+        environment.fetched_bytes,
     )
     return {**structs.asdict(settings), **_to_members(environment.tools)}
 
@@ -181,6 +183,7 @@ def _to_environment(settings: RecordedSettings, tools: Mapping[str, GatewayTool]
         help=settings.help,
         own_sampling=settings.own_sampling,
         polling_tools=settings.polling_tools,
+        fetched_bytes=settings.fetched_bytes,
         reasoning_events=REASONING_EVENTS[settings.reasoning_events],
         always_summary=settings.always_summary,
         most_rounds=settings.most_rounds,

@@ -15,6 +15,7 @@ import msgspec
 
 from antiphon.core.checks.work import (
     NO_FILES,
+    NO_URLS,
     CheckOutcome,
     CheckWork,
     DocumentWork,
@@ -25,6 +26,7 @@ from antiphon.core.checks.work import (
     PageWork,
     SchemaWork,
     StoredFileWork,
+    UrlWork,
 )
 
 # Each message is preceded by its size.
@@ -65,6 +67,8 @@ def run_check(work: CheckWork) -> CheckOutcome:
         return file_texts.read_for_model(work.document)
     if isinstance(work, FileWork | StoredFileWork | LinesWork):
         return NO_FILES
+    if isinstance(work, UrlWork):
+        return NO_URLS
     if isinstance(work, PageWork):
         return (page_text.read if work.is_html else page_text.read_plain)(work.page, work.charset)
     if isinstance(work.definition, Grammar):

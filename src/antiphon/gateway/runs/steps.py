@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from antiphon.core.checks.work import CheckOutcome, CheckWork, StoredFileWork
+from antiphon.core.checks.work import CheckOutcome, CheckWork, StoredFileWork, UrlWork
 from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.exchange.steps import Ask, AwaitProbe, Check, Compact, Count, Done, Estimate, ListTools, RunTools, ToolCall
@@ -24,6 +24,7 @@ from antiphon.gateway.runs.timers import Deadlines, EngineWatches, Timeouts
 from antiphon.gateway.runs.tool_calls import ToolCalls, list_servers
 from antiphon.gateway.state.recorder import NoRecorder, ResponseRecorder
 from antiphon.tools.runner import ToolContext, ToolRunner
+from antiphon.tools.url_files import UrlFiles
 from antiphon.transport.interfaces import WriteBatch
 
 # ---- Work that others can end, without a task of its own -------------------------------------------------------------
@@ -166,6 +167,8 @@ class Equipment:
     tool_timeout: float = TOOL_TIMEOUT
     # The uploaded files that requests name.
     files: FileInputs | None = None
+    # What is at the addresses that they name; None: nothing is fetched.
+    urls: UrlFiles | None = None
     deadlines: Deadlines = field(init=False)
     watches: EngineWatches = field(init=False)
 
@@ -177,6 +180,8 @@ class Equipment:
         """Never raises for what the work does. Raises RateLimited if too much of its owner waits, unless it is patient."""
         if isinstance(work, StoredFileWork) and self.files is not None:
             return await self.files.outcome_of(work, owner, patient=patient)
+        if isinstance(work, UrlWork) and self.urls is not None:
+            return await self.urls.outcome_of(work, owner, patient=patient)
         return await self.checker.run(work, owner, patient=patient)
 
 

@@ -49,11 +49,12 @@ class Added(NamedTuple):
 class Conversations:
     """The conversations of every owner. What belongs to another owner is not found."""
 
-    def __init__(self, store: Store, *, retention: int, files: FileLibrary) -> None:
+    def __init__(self, store: Store, *, retention: int, files: FileLibrary, fetches: bool = False) -> None:
         """`retention`: how long a conversation is stored after its last change, in seconds. `files`: those that items may
-        name."""
+        name. `fetches`: items may name addresses, too."""
         self._store = store
         self._files = files
+        self._fetches = fetches
         self._retention = retention
 
     async def create(self, owner: str, items: Sequence[Item], metadata: dict[str, str], *, large: bool = False) -> Created:
@@ -105,7 +106,7 @@ class Conversations:
         self, owner: str, items: Sequence[Item], before: Sequence[StoredItem] = (), *, large: bool
     ) -> Sequence[str]:
         """Raises for items that cannot be stored, and for uploaded files that are not there."""
-        documents = Documents()
+        documents = Documents(fetches=self._fetches)
         is_long = len(before) >= LARGE_HISTORY or sum(len(item.data) for item in before) >= LARGE_BODY
         notices = await run_aside(partial(_check_after, before, items, documents), large=large or is_long)
         found = await self._files.find(owner, documents.sent_files)

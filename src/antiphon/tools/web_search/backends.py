@@ -13,6 +13,7 @@ import msgspec
 
 from antiphon.core.hosted.search_results import SearchResult, clean
 from antiphon.errors import UNREADABLE
+from antiphon.tools.fetcher import TooLarge, read_at_most
 from antiphon.tools.mcp_search import (
     LARGE_TEXT,
     LONGEST_TEXT,
@@ -159,20 +160,6 @@ class HttpBackend:
             raise SearchFailed(f"the search service answered with more than {self._most_bytes} bytes") from None
         except aiohttp.ClientError as failed:
             raise SearchFailed(f"the search service cannot be reached ({type(failed).__name__})") from None
-
-
-class TooLarge(Exception):
-    pass
-
-
-async def read_at_most(answer: aiohttp.ClientResponse, most: int) -> bytes:
-    """Counted after decompression: a small body may be large."""
-    body = bytearray()
-    async for piece in answer.content.iter_chunked(65536):
-        body += piece
-        if len(body) > most:
-            raise TooLarge
-    return bytes(body)
 
 
 class McpBackend:

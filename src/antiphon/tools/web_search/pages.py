@@ -2,15 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 from urllib.robotparser import RobotFileParser
 
-import aiohttp
 from msgspec import Struct
 
 from antiphon.core.checks.work import CheckOutcome, CheckWork, DocumentWork, PageWork
-from antiphon.tools.addresses import AddressPolicy, AddressRefused, guarded_connector, url_complaint
-from antiphon.tools.web_search.backends import TooLarge, is_allowed, read_at_most
+from antiphon.tools.addresses import AddressPolicy, url_complaint
+from antiphon.tools.fetcher import MOST_REDIRECTS, USER_AGENT, Fetched, Fetcher, FetchFailed, TooLarge
+from antiphon.tools.web_search.backends import is_allowed
 
 # ---- robots.txt ------------------------------------------------------------------------------------------------------
 
@@ -55,10 +55,6 @@ class Robots:
         return rules
 
 
-USER_AGENT = "Antiphon"
-MOST_REDIRECTS = 5
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
-
 HTML = frozenset({"text/html", "application/xhtml+xml"})
 PDF = "application/pdf"
 # Other types that are text.
@@ -86,14 +82,6 @@ class Page(Struct, frozen=True):
     text: str
 
 
-class Fetched(Struct, frozen=True):
-    url: str
-    status: int
-    kind: str
-    charset: str | None
-    body: bytes
-
-
 class PageReader:
     """`read()` any number of pages, then `close()`."""
 
@@ -103,64 +91,34 @@ class PageReader:
         """`timeout`: seconds for fetching a page, with its redirects. `robots`: what a site's robots.txt forbids is not
         opened."""
         self._run_check = run_check
-        self._policy = policy
-        self._timeout = timeout
+        self._fetcher = Fetcher(policy, timeout=timeout, accept=ACCEPT)
         self._most_bytes = most_bytes
         self._robots = Robots(USER_AGENT, self._fetch_robots) if robots else None
-        self._session: aiohttp.ClientSession | None = None
 
     async def read(self, url: str, domains: Collection[str], owner: str) -> Page:
         """Raises PageFailed. `domains`: only pages of these may be opened, if there are any."""
+
+        async def allow(url: str) -> None:
+            if not is_allowed(url, domains):
+                raise FetchFailed(f"{urlsplit(url).hostname} is not one of the domains that this search is limited to")
+            if self._robots is not None and not await self._robots.allows(url):
+                raise FetchFailed("the robots.txt of its site forbids it")
+
         try:
-            async with asyncio.timeout(self._timeout):
-                fetched = await self._follow(url, domains)
-        except TimeoutError:
-            raise PageFailed(f"it did not come within {self._timeout:g} s") from None
-        except TooLarge:
-            raise PageFailed(f"it has more than {self._most_bytes} bytes") from None
-        except AddressRefused as refused:
-            raise PageFailed(str(refused)) from None
-        except (aiohttp.ClientError, OSError, ValueError) as failed:
-            raise PageFailed(f"it cannot be fetched ({type(failed).__name__})") from None
+            fetched = await self._fetcher.fetch(url, self._most_bytes, allow)
+        except FetchFailed as failed:
+            raise PageFailed(str(failed)) from None
         return await self._to_page(fetched, owner)
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-
-    # ---- fetching ----------------------------------------------------------------------------------------------------
-
-    async def _follow(self, url: str, domains: Collection[str]) -> Fetched:
-        """Every address on the way is checked, not only the first."""
-        for _ in range(MOST_REDIRECTS + 1):
-            if (complaint := url_complaint(self._policy, url)) is not None:
-                raise PageFailed(complaint)
-            if not is_allowed(url, domains):
-                raise PageFailed(f"{urlsplit(url).hostname} is not one of the domains that this search is limited to")
-            if self._robots is not None and not await self._robots.allows(url):
-                raise PageFailed("the robots.txt of its site forbids it")
-            fetched = await self._fetch(url, self._most_bytes)
-            if not isinstance(fetched, str):
-                return fetched
-            url = fetched
-        raise PageFailed(f"it redirects more than {MOST_REDIRECTS} times")
-
-    async def _fetch(self, url: str, most_bytes: int) -> Fetched | str:
-        """The page, or the URL that it redirects to."""
-        async with self._opened().get(url, allow_redirects=False) as answer:
-            if answer.status in REDIRECTS and (location := answer.headers.get("Location")):
-                return urljoin(url, location)
-            if answer.status >= 400:
-                return Fetched(url, answer.status, "", None, b"")
-            body = await read_at_most(answer, most_bytes)
-            return Fetched(url, answer.status, answer.content_type.lower(), answer.charset, body)
+        await self._fetcher.close()
 
     async def _fetch_robots(self, url: str) -> tuple[int, bytes]:
         for _ in range(MOST_REDIRECTS + 1):
-            if url_complaint(self._policy, url) is not None:
+            if url_complaint(self._fetcher.policy, url) is not None:
                 break
             try:
-                fetched = await self._fetch(url, ROBOTS_BYTES)
+                fetched = await self._fetcher.fetch_once(url, ROBOTS_BYTES)
             except TooLarge:
                 break
             if not isinstance(fetched, str):
@@ -168,21 +126,9 @@ class PageReader:
             url = fetched
         return 404, b""
 
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=guarded_connector(self._policy),
-                headers={"User-Agent": USER_AGENT, "Accept": ACCEPT},
-                # Pages of different users share nothing.
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-        return self._session
-
     # ---- reading -----------------------------------------------------------------------------------------------------
 
     async def _to_page(self, fetched: Fetched, owner: str) -> Page:
-        if fetched.status >= 400:
-            raise PageFailed(f"its server answered with status {fetched.status}")
         kind = fetched.kind
         if kind == UNKNOWN:
             kind = next((known for begin, known in BEGINNINGS if fetched.body.lstrip()[:16].startswith(begin)), kind)

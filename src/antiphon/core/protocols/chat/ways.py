@@ -7,6 +7,8 @@ in the hub format goes the first way, whatever else the request has. A pure func
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
+from antiphon.core.protocols.responses.references import is_address
+
 # The types of content that can be read, by the role of the message.
 TEXTS = frozenset({"text"})
 PARTS: Mapping[str, Collection[str]] = {
@@ -90,7 +92,15 @@ def _has_calls(messages: Any) -> bool:
     return any(message.get("role") == "tool" or message.get("tool_calls") for message in _objects(messages))
 
 
+def _has_addresses(messages: Any) -> bool:
+    """Of images, which engines may not be able to fetch."""
+    parts = (part for message in _objects(messages) for part in _objects(message.get("content")) if "image_url" in part)
+    urls = (image.get("url") if isinstance(image := part["image_url"], dict) else image for part in parts)
+    return any(isinstance(url, str) and is_address(url) for url in urls)
+
+
 HISTORY = "calls in its messages"
+IMAGES = "images by URL"
 ATTACHED = "tools that the operator adds"
 # It is read where the gateway can search the web, and passed on where it cannot.
 SEARCH = "web_search_options"
@@ -138,6 +148,8 @@ class Rules(NamedTuple):
     attaches: Callable[[str, str | None], bool] = lambda owner, model: False
     # A small model gets help.
     helps: bool = False
+    # Images are fetched from their addresses.
+    fetches: bool = False
 
 
 NO_RULES = Rules()
@@ -157,6 +169,8 @@ def choose_way(body: Any, rules: Rules = NO_RULES, owner: str = "") -> Way:
         helped += (SEARCH,)
     if rules.attaches(owner, model if isinstance(model, str) else None):
         helped += (ATTACHED,)
+    if rules.fetches and _has_addresses(body.get("messages")):
+        helped += (IMAGES,)
     if not helped:
         return AS_IT_CAME
     passed = tuple(field for field, value in body.items() if field in PASSED and _holds(PASSED[field], value))

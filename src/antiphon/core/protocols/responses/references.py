@@ -1,5 +1,6 @@
 """Input items that stand for another item, and have only its id: references, reasoning without its text, and calls that made
-an image, which clients need not send back. And the paths of items, as the client knows them.
+an image, which clients need not send back. The paths of items, as the client knows them. And addresses, where a part of an item
+is.
 
 An item that the prompt contains anyway is not sent twice: what stands for it stays in its place, so that the numbers of the
 items are those of the client, and is left out of the prompt.
@@ -50,6 +51,11 @@ def item_paths(count: int, earlier: int, own: str = "input") -> list[str]:
 def is_stored(path: str) -> bool:
     """What was stored was accepted once. A fault in it is not the client's to correct: it is left out, with a notice."""
     return path.startswith(_STORED)
+
+
+def is_address(url: str) -> bool:
+    """Something has to be fetched from it."""
+    return url[:8].lower().startswith(("http://", "https://"))
 
 
 # The types of items that may stand for another one. Items of all other types stand for themselves.
