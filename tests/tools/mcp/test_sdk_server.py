@@ -1,36 +1,12 @@
 """A server that the SDK itself makes, with the version of the protocol that has no handshake."""
 
-import asyncio
-import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
-import uvicorn
-from mcp.server.mcpserver import MCPServer
+from support.adding_mcp_server import adding_server
 from support.engine import MockEngine, answer, call, text
 from support.gateway import running_gateway
 
 from antiphon.tools.addresses import AddressPolicy
 from antiphon.tools.mcp.session import McpSession
 from antiphon.tools.mcp.targets import HttpServer, McpLimits
-
-
-@asynccontextmanager
-async def adding_server() -> AsyncIterator[str]:
-    server = MCPServer("adding", log_level="CRITICAL")
-
-    @server.tool()
-    def add(a: int, b: int) -> int:
-        """Adds two numbers."""
-        return a + b
-
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        serving = uvicorn.Server(uvicorn.Config(server.streamable_http_app(), log_level="critical"))
-        # Who connects before it runs waits for it.
-        running = asyncio.create_task(serving.serve(sockets=[listening]))
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
-        serving.should_exit = True
-        await running
 
 
 async def test_the_newest_version_of_the_protocol_is_spoken() -> None:
