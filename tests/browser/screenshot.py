@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from playwright.async_api import Browser, Page, async_playwright
-from support.browser import WIDE, Theme, new_page
+from support.browser import WIDE, Theme, new_page, show_panes
 from support.chromium import chromium
 from support.conversations import number_of
 from support.engine import DONE, OWN_FIELDS, MockEngine, Script, Writer, call
@@ -88,6 +88,7 @@ async def choose_an_event(page: Page) -> None:
 async def take_one(browser: Browser, url: str, number: int) -> None:
     async with new_page(browser, url, size=SIZE) as page:
         await page.goto(f"/#/requests/{number}")
+        await show_panes(page)
         await page.get_by_text("Before and now").click()
         await choose_an_event(page)
         await page.screenshot(path=PICTURE)

@@ -4,7 +4,7 @@ import base64
 from typing import Any
 
 from playwright.async_api import Browser, Page, expect
-from support.browser import faults_for_some_people, new_page
+from support.browser import faults_for_some_people, new_page, show_panes
 from support.conversations import number_of
 from support.engine import MockEngine, answer, call, text
 from support.gateway import CHECKER, running_gateway
@@ -307,6 +307,7 @@ async def test_a_tool_that_the_gateway_ran_is_in_the_timeline(browser: Browser, 
         _, response = await gateway.post({"model": "mock", "input": "Roll", "tools": [DICE]})
         async with new_page(browser, gateway.url) as page:
             await page.goto(f"/#/requests/{await number_of(gateway, [{'response': response}])}")
+            await show_panes(page)
             rows = page.locator(".event[data-kind=tool]")
             await expect(rows).to_have_count(2)
             await expect(rows.nth(0)).to_contain_text("Runs dice roll.")

@@ -2,7 +2,7 @@
 
 import pytest
 from playwright.async_api import Browser, Page, expect
-from support.browser import PHONE, WIDE, Theme, contents_width, faults_for_some_people, new_page
+from support.browser import PHONE, WIDE, Theme, contents_width, faults_for_some_people, new_page, show_panes
 from support.conversations import first_turn, number_of, second_turn
 from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest, running_gateway, started
@@ -26,7 +26,7 @@ async def test_requests_are_opened_and_closed_by_the_keyboard(page: Page, gatewa
     await page.keyboard.press("k")
     await expect(links.nth(1)).to_be_focused()
     await page.keyboard.press("Enter")
-    await expect(page.locator(".pane[data-name=client]")).to_contain_text("two")
+    await expect(page.get_by_role("region", name="Conversation")).to_contain_text("two")
     for _ in range(3):
         await page.keyboard.press("j")
     await expect(page.locator(".event[aria-current]")).to_be_focused()
@@ -38,6 +38,7 @@ async def test_requests_are_opened_and_closed_by_the_keyboard(page: Page, gatewa
 async def test_a_row_of_deltas_is_unfolded_by_enter(page: Page, gateway: GatewayUnderTest) -> None:
     events = await gateway.stream("Hi")
     await page.goto(f"/#/requests/{await number_of(gateway, events)}")
+    await show_panes(page)
     folded = page.locator(".event[aria-expanded]").first
     await expect(folded).to_be_visible()
     while not await folded.evaluate("row => row === document.activeElement"):
@@ -110,11 +111,13 @@ async def test_nobody_is_kept_out_of_any_view(
         ]:
             await page.goto(f"/#/{view}")
             await expect(page.get_by_role("heading", level=1)).to_have_count(1)
-            if view == f"requests/{number}":
-                await page.keyboard.press("j")
             await page.wait_for_load_state()
             found[view] = await faults_for_some_people(page)
             assert await contents_width(page) <= size[0], view
+            if view == f"requests/{number}":
+                await page.keyboard.press("j")
+                found["panes"] = await faults_for_some_people(page)
+                assert await contents_width(page) <= size[0]
         await page.keyboard.press("?")
         found["keys"] = await faults_for_some_people(page)
         assert {view: faults for view, faults in found.items() if faults} == {}
@@ -125,7 +128,7 @@ async def test_on_a_phone_one_pane_is_shown_at_a_time(browser: Browser, gateway:
     async with new_page(browser, gateway.url, size=PHONE) as page:
         await page.goto(f"/#/requests/{await number_of(gateway, events)}")
         for name, title in (("client", "Client sent"), ("engine", "Engine got"), ("events", "Events")):
-            await page.locator(".pane-switch").get_by_role("button", name=title).click()
+            await page.locator(".form-switch").get_by_role("button", name=title).click()
             await expect(page.locator(".pane:visible")).to_have_count(1)
             await expect(page.locator(f".pane[data-name={name}]")).to_be_visible()
 

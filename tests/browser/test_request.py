@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from openai.resources.responses import Responses
 from playwright.async_api import Browser, Locator, Page, expect
-from support.browser import new_page
+from support.browser import new_page, show_panes
 from support.commands import ANTIPHON
 from support.conversations import PIECES, QUESTION, RESULT, THOUGHT, first_turn, number_of, second_turn
 from support.engine import DONE, USAGE, MockEngine, Refusal, Writer, chunk, text
@@ -26,6 +26,7 @@ async def opened(page: Page, gateway: GatewayUnderTest, events: list[dict[str, A
     number = await number_of(gateway, events)
     await page.goto(f"/#/requests/{number}")
     await expect(page.get_by_role("heading", level=1)).to_have_text(f"#{number} mock")
+    await show_panes(page)
     return number
 
 
@@ -75,6 +76,7 @@ async def test_messages_of_other_protocols_are_shown_as_such(page: Page, gateway
     await sent(gateway, "/v1/messages", max_tokens=9, system="Be brief.", messages=messages)
     await sent(gateway, "/v1/chat/completions", messages=[{"role": "user", "content": "Passed on"}])
     await page.goto("/#/requests/1")
+    await show_panes(page)
     client = pane(page, "client")
     cards = client.locator("article.card:not(article.card article.card)")
     await expect(cards).to_have_count(3)
@@ -149,6 +151,7 @@ async def test_an_error_is_explained(page: Page, gateway: GatewayUnderTest) -> N
     assert status == 400
     await page.goto("/")
     await page.locator("tbody a").click()
+    await show_panes(page)
     problem = page.locator(".remark.bad")
     await expect(problem).to_contain_text("previous_response_not_found")
     await expect(problem).to_contain_text("Send the whole history")
@@ -327,6 +330,7 @@ async def test_an_opened_request_that_ends_is_read_again(page: Page, gateway: Ga
     response = asyncio.create_task(gateway.stream("Hi"))
     await page.goto("/")
     await page.locator("tbody a").click()
+    await show_panes(page)
     await expect(page.locator(".request-head .status")).to_have_text("running")
     go_on.set()
     await response

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 from playwright.async_api import Page, Route, expect
+from support.browser import show_panes
 from support.conversations import QUESTION, first_turn, number_of, second_turn
 from support.engine import DONE, USAGE, MockEngine, Refusal, Writer, chunk, text
 from support.gateway import GatewayUnderTest
@@ -155,6 +156,7 @@ async def test_what_codex_sends_ahead_is_shown_as_such_and_its_metadata_is_folde
     await page.goto("/")
     await expect(page.locator("tbody tr [data-column=preview]")).to_have_text("no engine was asked · websocket")
     await page.locator("tbody tr a").click()
+    await show_panes(page)
     client = page.locator(".pane[data-name=client]")
     await expect(client.locator("dt", has_text="client_metadata")).to_have_count(0)
     await client.locator("summary", has_text="client_metadata").click()

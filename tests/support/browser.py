@@ -58,6 +58,11 @@ async def new_page(
     assert watch.problems == []
 
 
+async def show_panes(page: Page) -> None:
+    """Of an opened request, which shows its conversation first."""
+    await page.get_by_role("button", name="Panes", exact=True).click()
+
+
 async def faults_for_some_people(page: Page) -> list[str]:
     """What axe-core finds that is serious: too little contrast, fields without a name, …"""
     # The content security policy of the page lets no script in; the debugger of the browser may add one.

@@ -42,6 +42,17 @@ async def test_an_opened_request_shows_all_three_sides_of_a_tool_conversation(en
     assert view["row"]["prefix_changed"] is False
 
 
+async def test_a_request_of_another_protocol_is_shown_as_it_was_read_too(engine: MockEngine) -> None:
+    body = {"model": "mock", "max_tokens": 9, "system": "Be brief.", "messages": [{"role": "user", "content": "Hi"}]}
+    async with running_gateway(engine) as gateway:
+        async with gateway.client.post(gateway.url + "/v1/messages", json=body) as answered:
+            assert answered.status == 200
+        await gateway.create("Hi")
+        read, as_sent = (await opened(gateway, 1))["request"], (await opened(gateway, 2))["request"]
+    assert as_sent is None
+    assert (read["instructions"], read["input"][0]["role"]) == ("Be brief.", "user")
+
+
 async def test_a_call_whose_arguments_are_an_object_is_shown(engine: MockEngine) -> None:
     engine.will(answer(call("tool_search", '{"query": "weather"}'), finish="tool_calls"))
     async with running_gateway(engine) as gateway:

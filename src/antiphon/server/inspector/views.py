@@ -67,6 +67,7 @@ def to_view(opened: Opened, previous: Opened | None, *, bodies: bool) -> Json:
     view = {
         "row": msgspec.to_builtins(opened.row),
         "client": _client(opened),
+        "request": _as_read(opened),
         "history": msgspec.json.decode(opened.recording.history),
         "asks": _asks(opened, rerun),
         "timeline": [_moment(moment, opened.arrived) for moment in rerun.moments],
@@ -95,6 +96,12 @@ def _client(opened: Opened) -> Json:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         text = body.decode("utf-8", "replace")
     return {"path": opened.path, "headers": opened.headers or None, "body": value, "text": text, "redacted": False}
+
+
+def _as_read(opened: Opened) -> Json | None:
+    """The request in the form of the Responses API, where that is not what the client sent."""
+    request: Json | None = msgspec.json.decode(opened.recording.request or b"null")
+    return request
 
 
 def _asks(opened: Opened, rerun: Rerun) -> list[Json]:
@@ -280,6 +287,7 @@ def _without_bodies(view: Json, row: Row) -> Json:
         "row": msgspec.to_builtins(row.redacted()),
         "client": client
         | {"body": redacted(client["body"]), "text": client["text"] and hide(client["text"]), "redacted": True},
+        "request": redacted(view["request"]),
         "history": redacted(view["history"]),
         "asks": [ask | {"chat": redacted(ask["chat"]), "refused": redacted(ask["refused"])} for ask in view["asks"]],
         "timeline": [moment | {"event": redacted(moment["event"]), "note": None} for moment in view["timeline"]],

@@ -117,12 +117,12 @@ function cacheBreak(changes, chat) {
   );
 }
 
-/** One line above the panes. */
-export function changeLine(changes) {
+/** One line above the panes. `showEngine`: shows this one. */
+export function changeLine(changes, showEngine) {
   if (!changes) return null;
   const previous = make("a", { href: `#/requests/${changes.previous}` }, `#${changes.previous}`);
   if (changes.prefix_changed) {
-    const jump = make("button.inline", { type: "button", onclick: showBreak }, "Show where");
+    const jump = make("button.inline", { type: "button", onclick: () => showBreak(showEngine) }, "Show where");
     return make(
       "p.change-line",
       { "data-changed": "yes" },
@@ -144,8 +144,8 @@ export function changeLine(changes) {
   );
 }
 
-function showBreak() {
-  document.querySelector('.choice [data-value="engine"]')?.click();
+function showBreak(showEngine) {
+  showEngine();
   const marker = document.getElementById("cache-break");
   marker?.scrollIntoView({ block: "center" });
   marker?.focus();

@@ -63,15 +63,15 @@ async function save(number) {
   }
 }
 
-/** Errors, notices and changes, in words. */
-export function remarks(detail) {
+/** Errors, notices and changes, in words. `showEngine`: shows what the engine got. */
+export function remarks(detail, showEngine) {
   return [
     detail.error ? problem(detail.error) : null,
     ...(detail.notices ?? []).map(({ text, explanation }) => remark("warn", "Notice", text, explanation)),
     detail.exact === false
       ? remark("warn", "Not exact", "The events below may differ from what the client got.", detail.inexact_reason)
       : null,
-    changeLine(detail.changes),
+    changeLine(detail.changes, showEngine),
   ];
 }
 

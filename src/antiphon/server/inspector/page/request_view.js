@@ -1,6 +1,7 @@
-// One request, opened: three panes side by side.
+// One request, opened: the conversation, or three panes side by side.
 
 import { clientPane } from "./client_pane.js";
+import { conversation } from "./conversation.js";
 import { button, choice, make, show } from "./elements.js";
 import { enginePane } from "./engine_pane.js";
 import { actions, numbers, remarks } from "./request_head.js";
@@ -12,14 +13,19 @@ const PANES = [
   ["engine", "Engine got"],
   ["events", "Events"],
 ];
+const CONVERSATION = "conversation";
+// Where all three fit, one button shows them.
+const ALL = "panes";
 
 export class RequestView {
-  constructor(place, { live }, number) {
+  constructor(place, { live, remembered }, number) {
     this.title = `Request ${number}`;
     this.number = number;
     this.place = place;
     this.head = make("div.request-head", {}, make("h1", {}, `#${number}`), make("span.dim", {}, "Reading it…"));
     this.notes = make("div.remarks");
+    this.remembered = remembered;
+    this.talk = make("div.request-talk", { role: "region", "aria-label": "Conversation", tabindex: "0" });
     this.panes = make("div.panes", { "data-pane": "engine" });
     show(
       place,
@@ -29,21 +35,36 @@ export class RequestView {
         make("div.request-top", {}, this.head, make("div.request-tools")),
         this.notes,
         this.switcher(),
+        this.talk,
         this.panes,
       ),
     );
+    this.choose(remembered.requestForm ?? CONVERSATION);
     this.tools = place.querySelector(".request-tools");
     this.unlisten = live.listen({ row: (row) => this.receive(row), reconnected: () => this.load() });
     this.load();
   }
 
-  /** For screens on which only one pane fits. */
+  /** On small screens, only one pane fits. */
   switcher() {
-    this.switch = choice("Pane", PANES, "engine", (name) => {
-      this.panes.dataset.pane = name;
-    });
-    this.switch.classList.add("pane-switch");
+    const chosen = this.remembered.requestForm ?? CONVERSATION;
+    const options = [[CONVERSATION, "Conversation"], [ALL, "Panes"], ...PANES];
+    this.switch = choice("Form of the request", options, chosen, (name) => this.choose(name));
+    this.switch.classList.add("form-switch");
     return this.switch;
+  }
+
+  choose(name) {
+    this.remembered.requestForm = name;
+    this.talk.hidden = name !== CONVERSATION;
+    this.panes.hidden = name === CONVERSATION;
+    if (name !== CONVERSATION && name !== ALL) this.panes.dataset.pane = name;
+  }
+
+  /** Where only one pane fits, this one. */
+  showPane(name) {
+    const fits = [ALL, name].map((each) => this.switch.querySelector(`[data-value="${each}"]`));
+    fits.find((each) => each.offsetParent !== null)?.click();
   }
 
   async load() {
@@ -77,7 +98,11 @@ export class RequestView {
     this.row = detail.row;
     show(this.head, numbers(detail.row));
     show(this.tools, actions(detail), detail.row.status === "running" ? button("Refresh", () => this.load()) : null);
-    show(this.notes, remarks(detail));
+    show(
+      this.notes,
+      remarks(detail, () => this.showPane("engine")),
+    );
+    show(this.talk, conversation(detail));
     this.timeline = new TimelinePane(detail);
     const contents = { client: clientPane(detail), engine: enginePane(detail), events: [this.timeline.node] };
     show(
@@ -99,7 +124,7 @@ export class RequestView {
   }
 
   move(step) {
-    this.switch.querySelector('[data-value="events"]').click();
+    this.showPane("events");
     this.timeline?.move(step);
   }
 
