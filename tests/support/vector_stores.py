@@ -91,6 +91,9 @@ class SimpleIndex:
         made, self.without_vector = min(1, self.without_vector), max(0, self.without_vector - 1)
         return made
 
+    def arrange(self) -> None:
+        pass
+
     async def remove(self, store: str, file: str) -> None:
         self.chunks.pop((store, file), None)
 

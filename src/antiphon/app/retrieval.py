@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import aiohttp
 from msgspec import structs
@@ -38,7 +39,11 @@ from antiphon.logs import log
 from antiphon.settings.errors import SettingsError, wrong_address
 from antiphon.settings.groups import fill_variables
 from antiphon.settings.tables import VectorStoreSettings
+from antiphon.store.operations import Database
 from antiphon.store.protocol import FileStore
+
+if TYPE_CHECKING:
+    from antiphon.files.vector_stores.search.database_vectors import DatabaseVectors
 
 # ---- which model turns texts into vectors ----------------------------------------------------------------------------
 
@@ -213,6 +218,14 @@ def _key(settings: VectorStoreSettings) -> str:
     return fill_variables(f"{TABLE}.embedding_key", settings.embedding_key or "")
 
 
+def _in_database(settings: VectorStoreSettings, database: Database) -> "DatabaseVectors | None":
+    if not settings.pgvector or find_spec("numpy") is None:
+        return None
+    from antiphon.files.vector_stores.search.database_vectors import DatabaseVectors
+
+    return DatabaseVectors(database, memory=settings.memory)
+
+
 class Retrieval:
     def __init__(
         self,
@@ -229,6 +242,7 @@ class Retrieval:
             embedder_of=models.of_model,
             memory=settings.memory,
             embeds_again=settings.embed_again,
+            in_database=_in_database(settings, stored.database),
         )
         limits = VectorStoreLimits(
             stores=settings.max_stores, files=settings.max_files, key_bytes=settings.key_bytes, bytes=settings.max_bytes

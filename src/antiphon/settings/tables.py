@@ -230,6 +230,9 @@ class VectorStoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     embedding_timeout: Seconds = 60.0
     # The memory for vectors, in bytes. A store that needs more is read from the database for each search.
     memory: Annotated[int, Meta(ge=1024 * 1024)] = 512 * 1024 * 1024
+    # Let Postgres itself compare and index the vectors, where it has pgvector 0.8 or newer: the extension is created in its
+    # database, if the user may do that.
+    pgvector: bool = True
     # How many vector stores one key may have. One more gets a 400.
     max_stores: Annotated[int, Meta(ge=1)] = 1_000
     # How many files one vector store may have. One more gets a 400.

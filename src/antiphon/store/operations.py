@@ -98,6 +98,9 @@ class Database(Protocol):
     async def write(self, operation: Operation[T]) -> T:
         """Run an operation completely or not at all, and durably; then wake the subscribers."""
 
+    async def maintain(self, operation: Operation[T]) -> T:
+        """Run an operation whose statements may take long. Where they cannot be in a transaction, they are not."""
+
 
 class ResponseDatabase(Database, Protocol):
     """With what only the store of responses does."""

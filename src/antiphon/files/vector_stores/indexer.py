@@ -303,6 +303,7 @@ class Indexer:
             return
         while not self._stopped and await self._parts.index.embed_later():
             pass
+        self._parts.index.arrange()
         self._embedding_at = now + self._options.retry_interval
 
     async def _remove(self, store: str, document: str) -> None:

@@ -38,6 +38,9 @@ class Index(Protocol):
     async def embed_later(self) -> int:
         """Make some of the vectors that could not be made before. How many; 0: none is missing, or it still cannot be done."""
 
+    def arrange(self) -> None:
+        """In the background: what makes searches faster."""
+
     async def remove(self, store: str, file: str) -> None: ...
 
     async def remove_store(self, store: str) -> None: ...

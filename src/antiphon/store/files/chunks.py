@@ -81,9 +81,9 @@ INSERT INTO chunk_windows (store, model, id, number, file, vector) VALUES ($1, $
 VECTOR_TABLES = ("chunk_vectors", "chunk_windows")
 
 
-def add(store: str, file: str, chunks: Sequence[NewChunk], model: str | None) -> Operation[int]:
+def add(store: str, file: str, chunks: Sequence[NewChunk], model: str | None, put_vector: str = PUT_VECTOR) -> Operation[int]:
     """How many were added: those that are there already stay as they are. `model`: of the vectors, and of those that are
-    missing. None: there are none, and none are wanted."""
+    missing. None: there are none, and none are wanted. `put_vector`: the statement that writes one."""
     yield Change(BEGIN_CHANGE.format(column="additions"), (store,))
     ids: dict[int, int] = {}
     for group in in_groups(chunks, 100):
@@ -101,12 +101,14 @@ def add(store: str, file: str, chunks: Sequence[NewChunk], model: str | None) ->
     yield Many(PUT_WORDS, [(id, chunk.words) for id, chunk in new])
     yield Many(PUT_WORD_NUMBERS, [(id, list(chunk.terms)) for id, chunk in new])
     if model is not None:
-        yield from _put_vectors(store, model, [(id, file, chunk.vectors) for id, chunk in new])
+        yield from _put_vectors(store, model, [(id, file, chunk.vectors) for id, chunk in new], put_vector)
     yield Change(COUNT, (store, len(new)))
     return len(new)
 
 
-def _put_vectors(store: str, model: str, vectors: Sequence[tuple[int, str, Sequence[bytes] | None]]) -> Operation[None]:
+def _put_vectors(
+    store: str, model: str, vectors: Sequence[tuple[int, str, Sequence[bytes] | None]], put_vector: str
+) -> Operation[None]:
     made: list[Row] = [
         (store, model, id, number, file, vector)
         for id, file, windows in vectors
@@ -114,7 +116,7 @@ def _put_vectors(store: str, model: str, vectors: Sequence[tuple[int, str, Seque
     ]
     if made:
         yield Change("INSERT INTO chunk_models (store, model) VALUES ($1, $2) ON CONFLICT DO NOTHING", (store, model))
-        yield Many(PUT_VECTOR, made)
+        yield Many(put_vector, made)
     missing: list[Row] = [(id, store) for id, _, windows in vectors if windows is None]
     yield Many("INSERT INTO chunks_without_vector (id, store) VALUES ($1, $2) ON CONFLICT DO NOTHING", missing)
 
@@ -143,14 +145,16 @@ def without_vector(most: int) -> Operation[list[ChunkRow]]:
     return [ChunkRow(*row) for row in rows]
 
 
-def put_later(store: str, model: str, vectors: Sequence[tuple[int, str, Sequence[bytes]]]) -> Operation[None]:
+def put_later(
+    store: str, model: str, vectors: Sequence[tuple[int, str, Sequence[bytes]]], put_vector: str = PUT_VECTOR
+) -> Operation[None]:
     """(id, file, vectors). Of a chunk that has been removed meanwhile, nothing is written."""
     yield Change(BEGIN_CHANGE.format(column="changes"), (store,))
     for group in in_groups(vectors):
         ids = [id for id, _, _ in group]
         rows = yield Statement(f"DELETE FROM chunks_without_vector WHERE id IN ({placeholders(1, len(ids))}) RETURNING id", ids)
         waiting = {row[0] for row in rows}
-        yield from _put_vectors(store, model, [each for each in group if each[0] in waiting])
+        yield from _put_vectors(store, model, [each for each in group if each[0] in waiting], put_vector)
 
 
 def of_other_models(model: str, after: int, most: int) -> Operation[list[ChunkRow]]:
@@ -172,7 +176,9 @@ def of_other_models(model: str, after: int, most: int) -> Operation[list[ChunkRo
     return [ChunkRow(*row) for row in rows]
 
 
-def replace(store: str, model: str, vectors: Sequence[tuple[int, str, Sequence[bytes]]]) -> Operation[None]:
+def replace(
+    store: str, model: str, vectors: Sequence[tuple[int, str, Sequence[bytes]]], put_vector: str = PUT_VECTOR
+) -> Operation[None]:
     """(id, file, vectors), in place of those of other models. Of a chunk that was removed meanwhile, nothing is written."""
     yield Change(BEGIN_CHANGE.format(column="changes"), (store,))
     others = [
@@ -186,7 +192,7 @@ def replace(store: str, model: str, vectors: Sequence[tuple[int, str, Sequence[b
             for other in others:
                 listed = placeholders(3, len(ids))
                 yield Change(f"DELETE FROM {table} WHERE store = $1 AND model = $2 AND id IN ({listed})", (store, other, *ids))
-        yield from _put_vectors(store, model, [each for each in group if each[0] in there])
+        yield from _put_vectors(store, model, [each for each in group if each[0] in there], put_vector)
     for other in others:
         left = " AND ".join(f"NOT EXISTS (SELECT 1 FROM {table} WHERE store = $1 AND model = $2)" for table in VECTOR_TABLES)
         yield Change(f"DELETE FROM chunk_models WHERE store = $1 AND model = $2 AND {left}", (store, other))

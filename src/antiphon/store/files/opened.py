@@ -94,6 +94,9 @@ class LazyDatabase:
     async def write(self, operation: Operation[T]) -> T:
         return await (await self.opened()).write(operation)
 
+    async def maintain(self, operation: Operation[T]) -> T:
+        return await (await self.opened()).maintain(operation)
+
     async def opened(self) -> Database:
         if self._opened is None:
             async with self._opening:

@@ -213,6 +213,19 @@ class PostgresDatabase:
             self.wakeups.wake(topic)
         return result
 
+    async def maintain(self, operation: Operation[T]) -> T:
+        """On a connection of its own, because it may take minutes."""
+        connection: Any = None
+        try:
+            connection = await self._connect()
+            return await run(connection, operation, [])
+        except DATABASE_ERRORS as error:
+            log("store_error", level=logging.WARNING, store="postgres", error=f"{type(error).__name__}: {error}")
+            raise StoreUnavailable from error
+        finally:
+            if connection is not None:
+                connection.terminate()
+
     async def put(self, record: Record) -> None:
         try:
             # Includes the time that earlier groups take.

@@ -98,6 +98,9 @@ class SqliteDatabase:
         self._unsent.append(Pending(operation, answer, fails_first))
         return await self._wait_for(answer, self.operation_timeout)
 
+    async def maintain(self, operation: Operation[T]) -> T:
+        return await self.write(operation)
+
     def _hand_over(self) -> None:
         unsent, self._unsent = self._unsent, []
         if unsent:

@@ -12,19 +12,21 @@ from support.postgres import PostgresServer
 from support.stores import Clock, interposed
 
 from antiphon.files.vector_stores.search.chunk_index import EMBED_AGAIN, EMBEDDED_LATER, ChunkIndex
+from antiphon.files.vector_stores.search.database_vectors import DatabaseVectors
 from antiphon.files.vector_stores.search.found import Found, Piece, Wanted
 from antiphon.store import Store, open_store
-from antiphon.store.files import chunks
+from antiphon.store.files import chunks, pgvector
 from antiphon.store.operations import Operation, Statement
 
+SERVERS = {"postgres": "postgres", "pgvector": "postgres_with_pgvector"}
 WORDS = Wanted(embedding_weight=0)
 MEANING = Wanted(text_weight=0)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres", "pgvector"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "postgres":
-        server: PostgresServer = request.getfixturevalue("postgres")
+    if request.param != "sqlite":
+        server: PostgresServer = request.getfixturevalue(SERVERS[request.param])
         with server.shared_database() as database:
             yield database
     else:
@@ -36,11 +38,25 @@ def embedder() -> SubjectEmbedder:
     return SubjectEmbedder()
 
 
+@pytest_asyncio.fixture(autouse=True)
+async def with_column(request: pytest.FixtureRequest, url: str) -> None:
+    """What pgvector needs is there from the beginning: so all of the searches use it."""
+    if "pgvector" in request.node.name:
+        async with open_store(url, Clock()) as store:
+            await store.files.database.maintain(pgvector.create())
+
+
+def new_index(store: Store, *embedder: SubjectEmbedder | None, **options: Any) -> ChunkIndex:
+    """As a gateway makes it."""
+    database = options.pop("database", store.files.database)
+    return ChunkIndex(database, *embedder, in_database=DatabaseVectors(store.files.database, memory=2**23), **options)
+
+
 @pytest_asyncio.fixture
 async def index(store: Store, embedder: SubjectEmbedder) -> AsyncIterator[ChunkIndex]:
-    made = ChunkIndex(store.files.database, embedder)
-    yield made
-    await made.close()
+    index = new_index(store, embedder)
+    yield index
+    await index.close()
 
 
 def places(found: list[Found]) -> list[tuple[str, int]]:
@@ -227,7 +243,7 @@ async def test_no_file_is_allowed(index: ChunkIndex) -> None:
 
 
 async def test_without_an_embedder_there_are_words(store: Store) -> None:
-    index = ChunkIndex(store.files.database, None)
+    index = new_index(store, None)
     await index.add("vs_1", "file-1", ["a kitten", "the harbour"])
     assert places(await index.search(["vs_1"], ["harbour"], Wanted())) == [("file-1", 1)]
     assert await index.search(["vs_1"], ["feline"], Wanted()) == []
@@ -259,17 +275,17 @@ async def test_a_search_whose_query_cannot_be_embedded_uses_words(index: ChunkIn
 
 
 async def test_chunks_of_another_model_are_searched_with_that_model(store: Store, embedder: SubjectEmbedder) -> None:
-    await ChunkIndex(store.files.database, embedder).add("vs_1", "file-1", ["a kitten"])
+    await new_index(store, embedder).add("vs_1", "file-1", ["a kitten"])
     other = SubjectEmbedder("other")
-    index = ChunkIndex(store.files.database, other, embedder_of={"subjects": embedder}.get)
+    index = new_index(store, other, embedder_of={"subjects": embedder}.get)
     await index.add("vs_1", "file-2", ["a bank"])
     assert places(await index.search(["vs_1"], ["feline"], Wanted(most=1, text_weight=0)))[0] == ("file-1", 0)
     assert places(await index.search(["vs_1"], ["loan"], Wanted(most=2, text_weight=0, threshold=0.5))) == [("file-2", 0)]
 
 
 async def test_chunks_of_a_model_that_is_gone_are_found_by_words(store: Store, embedder: SubjectEmbedder) -> None:
-    await ChunkIndex(store.files.database, SubjectEmbedder("gone")).add("vs_1", "file-1", ["a kitten"])
-    index = ChunkIndex(store.files.database, embedder)
+    await new_index(store, SubjectEmbedder("gone")).add("vs_1", "file-1", ["a kitten"])
+    index = new_index(store, embedder)
     assert places(await index.search(["vs_1"], ["kitten"], Wanted())) == [("file-1", 0)]
 
 
@@ -280,9 +296,9 @@ async def test_a_model_that_makes_other_vectors_now_does_not_break_a_search(stor
 
             return numpy.ones((len(texts), 7), numpy.float32)
 
-    index = ChunkIndex(store.files.database, embedder)
+    index = new_index(store, embedder)
     await index.add("vs_1", "file-1", ["a kitten"])
-    wider = ChunkIndex(store.files.database, Wider())
+    wider = new_index(store, Wider())
     await wider.add("vs_1", "file-2", ["a harbour"])
     for each in (index, wider):
         assert places(await each.search(["vs_1"], ["kitten"], Wanted()))[0] == ("file-1", 0)
@@ -351,7 +367,7 @@ async def test_the_same_file_in_two_stores_is_removed_from_one(index: ChunkIndex
 
 async def test_what_another_gateway_adds_and_removes_is_seen(store: Store, url: str) -> None:
     async with open_store(url, Clock()) as opened:
-        here, there = (ChunkIndex(each.files.database, SubjectEmbedder()) for each in (store, opened))
+        here, there = (new_index(each, SubjectEmbedder()) for each in (store, opened))
         await here.add("vs_1", "file-1", ["a cat"])
         assert len(await here.search(["vs_1"], ["feline"], MEANING)) == 1
         await there.add("vs_1", "file-2", ["a kitten"])
@@ -417,7 +433,7 @@ class InWords(SubjectEmbedder):
 
 
 async def test_a_chunk_is_as_near_as_the_nearest_of_its_windows(store: Store) -> None:
-    index = ChunkIndex(store.files.database, InWords())
+    index = new_index(store, InWords())
     await index.add(
         "vs_1", "file-1", ["rain and storm then bread and soup then money in the bank", "cat and money", "soup of cat"]
     )
@@ -429,7 +445,7 @@ async def test_a_chunk_is_as_near_as_the_nearest_of_its_windows(store: Store) ->
 
 async def test_windows_that_are_made_later_are_found_like_others(store: Store) -> None:
     embedder = InWords()
-    index = ChunkIndex(store.files.database, embedder)
+    index = new_index(store, embedder)
     embedder.is_away = True
     await index.add("vs_1", "file-1", ["rain and storm then bread and soup"])
     embedder.is_away = False
@@ -459,11 +475,11 @@ def moved_to_the_old_table() -> Operation[None]:
 async def test_another_model_takes_over_chunk_by_chunk_while_all_are_found(store: Store) -> None:
     before, after = SubjectEmbedder("before"), InWords("after")
     names = [f"file-{number}" for number in range(EMBEDDED_LATER + 5)]
-    index = ChunkIndex(store.files.database, before)
+    index = new_index(store, before)
     for name in names:
         await index.add("vs_1", name, ["rain then a cat sat"])
     await index.close()
-    index = ChunkIndex(store.files.database, after, embedder_of={"before": before}.get, embeds_again=True)
+    index = new_index(store, after, embedder_of={"before": before}.get, embeds_again=True)
     models, made = [], -1
     while made:
         states = await store.files.database.read(chunks.states(["vs_1"]))
@@ -477,9 +493,9 @@ async def test_another_model_takes_over_chunk_by_chunk_while_all_are_found(store
 
 async def test_a_model_that_is_away_leaves_the_vectors_of_the_other_one(store: Store) -> None:
     before, after = SubjectEmbedder("before"), SubjectEmbedder("after")
-    await ChunkIndex(store.files.database, before).add("vs_1", "file-1", ["a cat"])
+    await new_index(store, before).add("vs_1", "file-1", ["a cat"])
     after.is_away = True
-    index = ChunkIndex(store.files.database, after, embedder_of={"before": before}.get, embeds_again=True)
+    index = new_index(store, after, embedder_of={"before": before}.get, embeds_again=True)
     assert await index.embed_later() == 0
     assert places(await index.search(["vs_1"], ["kitten"], MEANING)) == [("file-1", 0)]
     await index.close()

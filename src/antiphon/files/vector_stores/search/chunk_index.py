@@ -8,12 +8,13 @@ that of the query. So a threshold means the same in every search.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from antiphon.core.toolbox.word_ranking import rarity
+from antiphon.errors import StoreUnavailable
 from antiphon.files.vector_stores.search.embeddings import CurrentEmbedder, Embedder, EmbedderOf
 from antiphon.files.vector_stores.search.found import Found, Piece, Ranking, Wanted, fuse, merged, of_many_files
 from antiphon.files.vector_stores.search.words import (
@@ -30,8 +31,10 @@ from antiphon.store.files.chunks import ChunkRow, NewChunk, Ranked, StoreState
 from antiphon.store.operations import Database, Operation
 
 if TYPE_CHECKING:
+    from antiphon.files.vector_stores.search.database_vectors import DatabaseVectors
     from antiphon.files.vector_stores.search.embeddings import Vectors
     from antiphon.files.vector_stores.search.vector_cache import VectorCache
+    from antiphon.files.vector_stores.search.vectors import Near
 
 # Chunks that are written in one transaction: others wait for it.
 AT_ONCE = 100
@@ -74,7 +77,7 @@ class Asked(NamedTuple):
 
 
 # Writes the vectors of some chunks of a store that are already there.
-WriteLater = Callable[[str, str, Sequence[tuple[int, str, Sequence[bytes]]]], Operation[None]]
+WriteLater = Callable[[str, str, Sequence[tuple[int, str, Sequence[bytes]]], str], Operation[None]]
 
 
 class ChunkIndex:
@@ -87,9 +90,10 @@ class ChunkIndex:
         embedder_of: EmbedderOf = lambda model: None,
         memory: int = MEMORY,
         embeds_again: bool = False,
+        in_database: "DatabaseVectors | None" = None,
     ) -> None:
         """`embedder`: for what is added; or `current`, where that is known only then. `embedder_of`: for what others have
-        embedded."""
+        embedded. `in_database`: compares vectors where the database can."""
         self._database = database
         self._embedder = embedder
         self._choose = current
@@ -101,10 +105,13 @@ class ChunkIndex:
         # By the clock of the database.
         self._embed_again_at = 0.0
         self._cache: VectorCache | None = None
+        self._in_database = in_database
 
     async def close(self) -> None:
         if self._cache is not None:
             await self._cache.close()
+        if self._in_database is not None:
+            await self._in_database.close()
 
     async def _current(self) -> Embedder | None:
         """For what is added now. Without numpy there are only words."""
@@ -124,7 +131,25 @@ class ChunkIndex:
             embedder = await self._current()
             vectors = await _embed(embedder, some) if embedder is not None else [None] * len(some)
             new = [chunk._replace(vectors=made) for chunk, made in zip(read, vectors, strict=True)]
-            await self._database.write(chunks.add(store, file, new, embedder.model if embedder is not None else None))
+            model = embedder.model if embedder is not None else None
+            await self._write(chunks.add(store, file, new, model, await self._put_vector()))
+
+    async def _put_vector(self) -> str:
+        """The statement that writes a vector."""
+        return chunks.PUT_VECTOR if self._in_database is None else await self._in_database.put_vector()
+
+    async def _write(self, operation: Operation[Any]) -> None:
+        try:
+            await self._database.write(operation)
+        except StoreUnavailable:
+            if self._in_database is not None:
+                self._in_database.forget()
+            raise
+
+    def arrange(self) -> None:
+        """In the background: what makes searches faster, where the database has it."""
+        if self._in_database is not None:
+            self._in_database.arrange()
 
     async def embed_later(self) -> int:
         """Make some of the vectors that could not be made before, or that another model made. How many chunks; 0: there are no
@@ -158,7 +183,7 @@ class ChunkIndex:
                 if chunk.store == store and vectors is not None
             ]
             if new:
-                await self._database.write(write(store, embedder.model, new))
+                await self._write(write(store, embedder.model, new, await self._put_vector()))
         return sum(vectors is not None for vectors in made)
 
     async def remove(self, store: str, file: str) -> None:
@@ -248,20 +273,28 @@ class ChunkIndex:
     async def _by_meaning(
         self, asked: Asked, states: Mapping[str, StoreState], most: int, files: frozenset[tuple[str, str]] | None
     ) -> list[list[int]]:
-        from antiphon.files.vector_stores.search.vector_cache import VectorCache
         from antiphon.files.vector_stores.search.vectors import merged as nearest_of
 
-        if self._cache is None:
-            self._cache = VectorCache(self._database, self._memory)
         parts = []
         for store in asked.stores:
             of_store = None if files is None else {file for each, file in files if each == store}
-            parts.append(
-                await self._cache.nearest(store, asked.model, states[store], asked.vectors, WINDOWS_OF_CHUNK * most, of_store)
-            )
+            parts.append(await self._nearest(store, asked, states[store], WINDOWS_OF_CHUNK * most, of_store))
         best = nearest_of(parts, WINDOWS_OF_CHUNK * most)
         # A chunk is where the best of its windows is.
         return [list(dict.fromkeys(near.id // chunks.MOST_WINDOWS for near in ranking))[:most] for ranking in best]
+
+    async def _nearest(
+        self, store: str, asked: Asked, state: StoreState, most: int, files: Collection[str] | None
+    ) -> "list[list[Near]]":
+        if self._in_database is not None:
+            found = await self._in_database.nearest(store, asked.model, state, asked.vectors, most, files)
+            if found is not None:
+                return found
+        if self._cache is None:
+            from antiphon.files.vector_stores.search.vector_cache import VectorCache
+
+            self._cache = VectorCache(self._database, self._memory)
+        return await self._cache.nearest(store, asked.model, state, asked.vectors, most, files)
 
     async def _similarities(self, asked: Asked, ids: Sequence[int]) -> dict[int, float]:
         """The cosine of each of these chunks with the query that is nearest to it."""
