@@ -37,7 +37,7 @@ MESSAGES = Api(
     b"event: message_stop\n",
     b'"end_turn"',
 )
-# Two ways of one path. What is passed on is a stream, as the engine's answers always are.
+# Two ways of one path. What is passed on is a stream, as all answers that the gateway asks for.
 PASSED = Api(
     "/v1/chat/completions",
     lambda input: {"messages": [{"role": "user", "content": input}]},
@@ -52,7 +52,7 @@ CHAT = PASSED._replace(
 )
 RESPONSES_WITH_TOOLS = RESPONSES._replace(ask=lambda input: {"input": input, "tools": [{"type": "function", **TOOL}]})
 HEAD = b"POST %b HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-END = b"0\r\n\r\n"
+END = b"\r\n0\r\n\r\n"
 READ = 2**20
 HELLO = "Hello"
 # Seconds, with which a gateway that runs under Valgrind on a busy machine gets along.
@@ -88,6 +88,12 @@ class Client:
         if b" 200 " not in head.partition(b"\r\n")[0] or api.whole not in body:
             raise ValueError(f"not a completed answer: {head + body!r}")
         return body
+
+    async def passed(self) -> bytes:
+        """An answer that is passed on, and not streamed."""
+        chat = await self._ask("Hi", PASSED, stream=False)
+        chat.send_whole(HELLO)
+        return await self._end(PASSED._replace(completed=b'"Hello"'))
 
     async def hello(self) -> bytes:
         """A streamed answer of one delta; the engine sends its own in one piece."""

@@ -35,6 +35,13 @@ class Chat:
         if last:
             self.ended.set()
 
+    def send_whole(self, text: str) -> None:
+        """An answer that is not streamed, as one object."""
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        answer = {**_piece({}), "object": "chat.completion", "choices": [choice], "usage": USAGE}
+        self._writer.write(_json_answer(b"200 OK", answer))
+        self.ended.set()
+
 
 class Engine:
     """`chats` has the requests that nobody has answered yet."""

@@ -47,13 +47,14 @@ STREAM = Case(f"a stream of {SHORT} deltas", lambda client: client.stream(SHORT)
 LONG_STREAM = Case(f"a stream of {LONG} deltas", lambda client: client.stream(LONG), 10)
 HISTORY = Case(f"a whole answer to {ITEMS} items", lambda client: client.whole(history(ITEMS)), 30)
 PASSED_ON = case_of(f"a chat stream of {SHORT} deltas that is passed on", PASSED, SHORT)
+PASSED_WHOLE = Case("a whole chat answer that is passed on", lambda client: client.passed(), 200)
 # A request by another API, and the same by the Responses API.
 PAIRS = tuple(
     (case_of(f"{what}, by {name}", api, deltas), case_of(what, same, deltas))
     for name, api, same in (("messages", MESSAGES, RESPONSES), ("chat completions with a tool", CHAT, RESPONSES_WITH_TOOLS))
     for what, deltas in (("a whole answer", 0), (f"a stream of {SHORT} deltas", SHORT))
 )
-CASES = (WHOLE, STREAM, LONG_STREAM, HISTORY, PASSED_ON, *(case for pair in PAIRS for case in pair))
+CASES = (WHOLE, STREAM, LONG_STREAM, HISTORY, PASSED_ON, PASSED_WHOLE, *(case for pair in PAIRS for case in pair))
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def rows(tree: Tree) -> Iterator[Row]:
 
 
 def rows_of(costs: Costs) -> Iterator[Row]:
-    for case in (WHOLE, STREAM, HISTORY, PASSED_ON):
+    for case in (WHOLE, STREAM, HISTORY, PASSED_ON, PASSED_WHOLE):
         yield _row(f"instructions of {case.what}, millions", costs.blocks[case], MILLION)
     for case, same in PAIRS:
         more = min(costs.blocks[case]) / min(costs.blocks[same]) - 1

@@ -23,6 +23,8 @@ from antiphon.wire.responses import CreateResponse
 ROOM = 1.05
 # Functions of the gateway that are called between the request's first byte and the answer's last; resumed coroutines count.
 HELLO = 684
+# The same for a chat request that is passed on, whose answer is not streamed.
+PASSED = 180
 # Functions that are called for one more delta of a text, from the engine's bytes to the client's, those written in C included.
 DELTA = 11.3
 # The same for reading the body of a request with a history of 200 items, and converting it for the engine.
@@ -46,6 +48,19 @@ async def test_a_streamed_hello(engine: MockEngine) -> None:
             counts.append(counted[0])
     # Other work of the gateway may come between: the least is what the request costs.
     assert min(counts) <= ROOM * HELLO
+
+
+async def test_a_chat_request_that_is_passed_on(engine: MockEngine) -> None:
+    body = post(b"""{"model": "mock", "messages": [{"role": "user", "content": "Hi"}]}""", path=b"/v1/chat/completions")
+    async with running_gateway(engine, transport="fast", health_interval=0) as gateway, dialled(gateway) as client:
+        await until(lambda: gateway.gateway.pool.ready)
+        counts = []
+        for _ in range(ATTEMPTS):
+            with counted_calls() as counted:
+                await client.send(body)
+                await client.reader.readuntil(b"\r\n0\r\n\r\n")
+            counts.append(counted[0])
+    assert min(counts) <= ROOM * PASSED
 
 
 def test_one_delta() -> None:

@@ -292,3 +292,25 @@ async def test_a_call_that_still_runs_at_the_end_has_ended_for_observers() -> No
     running.set_result(ToolResult("6"))
     assert (await watching).output == "6"
     assert marks.lines == [("started", "roll", None), ("ended", "roll", None), ("dropped", "", None)]
+
+
+@pytest.mark.parametrize("wants", [False, True])
+async def test_who_does_not_look_at_passed_requests_is_not_made_for_them(engine: MockEngine, wants: bool) -> None:
+    seen: list[str] = []
+
+    class Notes(Observer):
+        def __init__(self, arrival: Arrival) -> None:
+            seen.append(arrival.path)
+
+        def ended(self, response: Response) -> None: ...
+
+    class PassedNotes(Notes):
+        def passed_on(self, model: str | None, engine: str, status: int) -> None:
+            seen.append(str(status))
+
+    async with running_gateway(engine, extensions=Extensions(observers=[PassedNotes if wants else Notes])) as gateway:
+        engine.will(text("Hi"))
+        body = {"model": "mock", "messages": [{"role": "user", "content": "Hi"}]}
+        async with gateway.client.post(gateway.url + "/v1/chat/completions", json=body) as answer:
+            await answer.read()
+    assert seen == (["/v1/chat/completions", "200"] if wants else [])

@@ -34,6 +34,7 @@ async def test_the_requests_that_are_measured_are_answered() -> None:
             assert b'"Hello"' in whole
             assert (await client.stream(5, api)).count(api.delta) == 5
         assert (await client.stream(5, PASSED)).count(b'"assistant"') == 5
+        assert (await client.passed()).count(b'"object": "chat.completion"') == 1
         await client.open_stream()
         assert memory.private_bytes(gateway.pid) > 1_000_000
         await client.close()

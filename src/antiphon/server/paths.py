@@ -11,6 +11,7 @@ Each may end with a slash.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 
 from aiohttp import web
 
@@ -51,7 +52,13 @@ def canonical_path(request: web.Request) -> str:
     """The path as OpenAI writes it, which is also the engine's."""
     resource = request.match_info.route.resource
     assert resource is not None
-    path = resource.canonical.removesuffix(_SLASH).rstrip("/")
+    return _canonical(resource.canonical)
+
+
+@cache
+def _canonical(route: str) -> str:
+    """As many as there are routes."""
+    path = route.removesuffix(_SLASH).rstrip("/")
     prefix = max((each for each in (*PREFIXES, DEPLOYMENT) if path.startswith(each)), key=len)
     return VERSION + path.removeprefix(prefix)
 

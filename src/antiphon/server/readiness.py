@@ -1,8 +1,7 @@
 """Whether the gateway may get requests, and what is open when it stops: a shutdown waits for that, or ends it."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from types import TracebackType
 from typing import NamedTuple, Protocol
 
 from aiohttp import WSCloseCode
@@ -92,21 +91,17 @@ class OpenAnswers:
     def count(self) -> int:
         return len(self._open)
 
-    @asynccontextmanager
-    async def opened(self) -> AsyncIterator[None]:
-        """Ends its block with an error when the time for a shutdown is over."""
-        try:
-            async with asyncio.timeout_at(self._deadline) as timeout:
-                self._open.add(timeout)
-                self._none_open.clear()
-                try:
-                    yield
-                finally:
-                    self._open.discard(timeout)
-                    if not self._open:
-                        self._none_open.set()
-        except TimeoutError:
-            raise ShuttingDown() from None
+    def opened(self) -> "OpenAnswer":
+        return OpenAnswer(self, asyncio.timeout_at(self._deadline))
+
+    def begin(self, timeout: asyncio.Timeout) -> None:
+        self._open.add(timeout)
+        self._none_open.clear()
+
+    def end(self, timeout: asyncio.Timeout) -> None:
+        self._open.discard(timeout)
+        if not self._open:
+            self._none_open.set()
 
     async def drain(self, within: float) -> None:
         """Lets them finish for so many seconds, and ends the others."""
@@ -114,6 +109,29 @@ class OpenAnswers:
         for timeout in self._open:
             timeout.reschedule(self._deadline)
         await self._none_open.wait()
+
+
+class OpenAnswer:
+    """Ends its block with an error when the time for a shutdown is over."""
+
+    __slots__ = ("_answers", "_timeout")
+
+    def __init__(self, answers: OpenAnswers, timeout: asyncio.Timeout) -> None:
+        self._answers = answers
+        self._timeout = timeout
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+        self._answers.begin(self._timeout)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._answers.end(self._timeout)
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError:
+            raise ShuttingDown() from None
 
 
 class Leave(NamedTuple):

@@ -99,6 +99,7 @@ def test_usage_is_estimated_if_the_engine_reports_none() -> None:
     spoken = PassedAnswer(b"", failed=False)
     for tokens in (1, 2):
         spoken.receive(chunk({"content": "x"}, usage={"prompt_tokens": 3, "completion_tokens": tokens}))
+    spoken.receive(chunk({"content": "x"}, usage=None))
     assert spoken.counts() == Counts(1, 0, 3, output_tokens=2)
 
 

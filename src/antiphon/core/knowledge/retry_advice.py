@@ -26,10 +26,10 @@ NO_ADVICE = RetryAdvice()
 def headers_to_advice(headers: Mapping[str, str], now: float) -> RetryAdvice:
     """Reads the headers of an answer, whose names are looked up in any case. `now`: in seconds since 1970."""
     after = _milliseconds(headers.get("retry-after-ms", ""))
-    if after is None:
-        after = _seconds(headers.get("Retry-After", ""))
-    if after is None:
-        after = _until(headers.get("Retry-After", ""), headers.get("Date", ""), now)
+    if after is None and (given := headers.get("Retry-After")):
+        after = _seconds(given)
+        if after is None:
+            after = _until(given, headers.get("Date", ""), now)
     if after is not None:
         after = min(max(after, 0.0), LONGEST_RETRY_AFTER)
     wanted = YES_OR_NO.get(headers.get("x-should-retry", "").strip().lower())

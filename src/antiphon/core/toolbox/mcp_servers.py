@@ -133,6 +133,7 @@ def _hint(tool: McpTool, name: str) -> bool:
 
 REDACTED = "<redacted>"
 SECRETS = ("authorization", "headers", "server_url")
+_SECRET_NAMES = tuple(name.encode() for name in SECRETS)
 # For a body that is no JSON: the strings after these names, and all that may be in an object.
 _IN_TEXT = re.compile(
     rb'("(?:authorization|server_url)"\s*:\s*)"(?:[^"\\]|\\.)*"?|("headers"\s*:\s*)\{(?:[^{}"]|"(?:[^"\\]|\\.)*"?)*\}?',
@@ -194,9 +195,13 @@ def tools_of_request(request: CreateResponse) -> Iterator[Tool]:
             yield from (tool for tool in tools if isinstance(tool, dict))
 
 
+def may_have_secrets(body: bytes) -> bool:
+    return any(map(body.__contains__, _SECRET_NAMES))
+
+
 def body_without_secrets(body: bytes) -> bytes:
     """The body of a request, whether it could be read or not."""
-    if not any(name.encode() in body for name in SECRETS):
+    if not may_have_secrets(body):
         return body
     try:
         value = msgspec.json.decode(body)

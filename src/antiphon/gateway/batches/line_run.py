@@ -21,7 +21,7 @@ from antiphon.gateway.limits.request_rates import MINUTE
 from antiphon.gateway.limits.threads import LARGE_BODY, run_aside
 from antiphon.gateway.passed_through.own_embeddings import PATH as EMBEDDINGS
 from antiphon.gateway.passed_through.own_embeddings import OwnEmbeddings
-from antiphon.gateway.passed_through.requests import PassedBody, PassedRequest, counted_usage, model_of
+from antiphon.gateway.passed_through.requests import PassedBody, PassedRequest, PassedUsage, model_of
 from antiphon.gateway.runs.gateway import Gateway, ReceivedRequest
 from antiphon.gateway.runs.observers import arrive
 from antiphon.gateway.runs.outbox import NoSink
@@ -218,12 +218,12 @@ class LineRun:
             seat.intend(passed.engine)
             self.is_placed = True
             async with gateway.in_time(began):
-                with counted_usage(gateway, owner, passed, BATCH) as usage:
+                with PassedUsage(gateway.ledger, owner, passed, BATCH) as usage:
                     answer = await passed.ask(self.line.endpoint, seat)
-                    usage.begin(passed.body, failed=not answer.ok)
+                    seen = usage.begin(passed.body, failed=not answer.ok)
                     try:
                         read = await _read_whole(passed, answer)
-                        usage.answer.receive(read)
+                        seen.receive(read)
                     finally:
                         answer.close() if not answer.content.at_eof() else answer.release()
         finally:

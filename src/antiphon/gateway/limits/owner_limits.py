@@ -8,6 +8,7 @@ one store count for themselves.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from types import TracebackType
 
 from antiphon.errors import RateLimited, counted
 from antiphon.gateway.limits.engine_limits import EngineLimits, EngineSeat
@@ -141,19 +142,9 @@ class Admission:
         """By each earlier owner its name."""
         self.owners.rename(names)
 
-    @asynccontextmanager
-    async def entered(self, owner: str, *, is_counted: bool = False) -> AsyncIterator[EngineSeat]:
+    def entered(self, owner: str, *, is_counted: bool = False) -> "Entered":
         """Counts a request, unless it was counted before, and gives it a place while it is answered."""
-        if not is_counted and (counting := self.owners.count(owner)) is not None:
-            await counting
-        entering = self.owners.enter(owner)
-        place = entering if isinstance(entering, Place) else await entering
-        seat = self.engines.seat(owner)
-        try:
-            yield seat
-        finally:
-            seat.leave()
-            place.leave()
+        return Entered(self, owner, is_counted=is_counted)
 
     @asynccontextmanager
     async def reading(self, owner: str, *, patient: bool = False) -> AsyncIterator[None]:
@@ -168,3 +159,30 @@ class Admission:
             yield
         finally:
             place.leave()
+
+
+class Entered:
+    __slots__ = ("_admission", "_is_counted", "_owner", "_place", "_seat")
+
+    _place: Place
+    _seat: EngineSeat
+
+    def __init__(self, admission: Admission, owner: str, *, is_counted: bool) -> None:
+        self._admission = admission
+        self._owner = owner
+        self._is_counted = is_counted
+
+    async def __aenter__(self) -> EngineSeat:
+        owners, owner = self._admission.owners, self._owner
+        if not self._is_counted and (counting := owners.count(owner)) is not None:
+            await counting
+        entering = owners.enter(owner)
+        self._place = entering if isinstance(entering, Place) else await entering
+        self._seat = self._admission.engines.seat(owner)
+        return self._seat
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._seat.leave()
+        self._place.leave()

@@ -1,8 +1,8 @@
 """Requests that are passed through: an engine gets the body as it came, but for the model, if another one answers."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
+from types import TracebackType
 from typing import NamedTuple, Self
 
 import aiohttp
@@ -14,7 +14,8 @@ from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.limits.threads import LARGE_BODY
 from antiphon.gateway.runs.gateway import Gateway
 from antiphon.gateway.usage.counting import PassedAnswer
-from antiphon.gateway.usage.ledger import NO_MODEL
+from antiphon.gateway.usage.ledger import NO_MODEL, Ledger
+from antiphon.store.account_records import Counts
 
 
 def model_of(body: bytes) -> str | None:
@@ -63,21 +64,25 @@ class PassedRequest(NamedTuple):
 
 
 class PassedUsage:
-    """What a request that is passed through has used."""
+    """What a request that is passed through has used. It is counted at the end of its block, whatever became of it."""
 
-    def __init__(self) -> None:
-        # Until its answer begins.
-        self.answer = PassedAnswer(b"", failed=True)
+    __slots__ = ("_channel", "_ledger", "_model", "_owner", "answer")
 
-    def begin(self, body: bytes, *, failed: bool) -> None:
+    def __init__(self, ledger: Ledger, owner: str, passed: PassedRequest, channel: str) -> None:
+        self._ledger = ledger
+        self._owner = owner
+        self._model = passed.model or NO_MODEL
+        self._channel = channel
+        # None until it begins.
+        self.answer: PassedAnswer | None = None
+
+    def begin(self, body: bytes, *, failed: bool) -> PassedAnswer:
         self.answer = PassedAnswer(body, failed=failed)
+        return self.answer
 
+    def __enter__(self) -> Self:
+        return self
 
-@contextmanager
-def counted_usage(gateway: Gateway, owner: str, passed: PassedRequest, channel: str) -> Iterator[PassedUsage]:
-    """It is counted at the end of the block, whatever became of it."""
-    usage = PassedUsage()
-    try:
-        yield usage
-    finally:
-        gateway.ledger.count(owner, passed.model or NO_MODEL, channel, usage.answer.counts())
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        counts = Counts(1, failures=1) if self.answer is None else self.answer.counts()
+        self._ledger.count(self._owner, self._model, self._channel, counts)

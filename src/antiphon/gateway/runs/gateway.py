@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -30,7 +30,7 @@ from antiphon.gateway.runs.observers import Arrival, MakeObserver, ObserverMaker
 from antiphon.gateway.runs.response_usage import ResponseUsage
 from antiphon.gateway.runs.run import ResponseRun, Running, RunsInFlight
 from antiphon.gateway.runs.steps import Equipment
-from antiphon.gateway.runs.timers import in_time
+from antiphon.gateway.runs.timers import TimeLimit
 from antiphon.gateway.state.owners import OwnerEnvironments, Owners
 from antiphon.gateway.state.recent_histories import RecentHistories
 from antiphon.gateway.state.recorder import ResponseRecorder
@@ -184,9 +184,9 @@ class Gateway:
     def heartbeat(self) -> float:
         return self.equipment.timeouts.heartbeat
 
-    def in_time(self, began: float) -> AbstractAsyncContextManager[None]:
+    def in_time(self, began: float) -> TimeLimit:
         """Ends what is done here when it has taken as long as a response may. `began`: by the loop's clock."""
-        return in_time(self.equipment.timeouts.total, began)
+        return TimeLimit(self.equipment.timeouts.total, began)
 
     def sealer_of(self, owner: str) -> Sealer:
         return self._environments.sealer_of(owner)
@@ -262,10 +262,12 @@ class Gateway:
 
     def show_passed(self, arrival: Arrival, model: str | None, engine: str, status: int) -> None:
         """It has no response: observers see it once it has ended."""
-        may_record = self._observers.may_record
+        makers, may_record = self._observers.of_passed, self._observers.may_record
+        if not makers:
+            return
         if may_record is not None and not may_record():
             arrival = arrival._replace(is_recorded=False)
-        notify(make_observers(self._observers.makers, arrival), "passed_on", model, engine, status)
+        notify(make_observers(makers, arrival), "passed_on", model, engine, status)
 
     async def read(
         self, arrival: Arrival, protocol: ClientProtocol = RESPONSES, model: str | None = None, *, patient: bool = False

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
@@ -115,6 +116,8 @@ class Observer:
 
 
 CALLS = tuple(name for name in vars(Observer) if not name.startswith("_") and name != "wanted")
+
+ALL_CALLS = frozenset(CALLS)
 
 # The events before the first one of the output, and after the last.
 WITHOUT_OUTPUT = frozenset(
@@ -300,11 +303,20 @@ class EngineOnly(Observer):
 MakeObserver = Callable[[Arrival], Observer | None]
 
 
-class ObserverMakers(NamedTuple):
-    """`may_record`: asked before each exchange whether observers get its inputs; None: they never do."""
+class ObserverMakers:
+    def __init__(self, makers: Sequence[MakeObserver], may_record: Callable[[], bool] | None) -> None:
+        """`may_record`: asked before each exchange whether observers get its inputs; None: they never do."""
+        self.makers = makers
+        self.may_record = may_record
+        # Those whose observers see requests that are passed on, as far as that is known of them.
+        self.of_passed = [make for make in makers if "passed_on" in _wanted_by(make)]
 
-    makers: Sequence[MakeObserver]
-    may_record: Callable[[], bool] | None
+
+def _wanted_by(make: MakeObserver) -> frozenset[str]:
+    """By the observers that it makes; all, if it is no class of observers, nor a `partial` of one."""
+    made = make.func if isinstance(make, partial) else make
+    wanted: frozenset[str] = getattr(made, "wanted", ALL_CALLS)
+    return wanted
 
 
 def make_observers(makers: Sequence[MakeObserver], arrival: Arrival) -> list[Observer]:

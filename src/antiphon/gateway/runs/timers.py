@@ -5,8 +5,7 @@ after a while.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from types import TracebackType
 from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
@@ -75,16 +74,29 @@ class Deadlines(SharedTimer[Ends]):
         waiting.abort(_out_of_time(self.seconds))
 
 
-@asynccontextmanager
-async def in_time(most: float | None, began: float) -> AsyncIterator[None]:
-    """Ends what is done here when it has taken so many seconds. `began`: by the loop's clock."""
-    try:
-        async with asyncio.timeout_at(began + most if most is not None else None) as limit:
-            yield
-    except TimeoutError:
-        if most is None or not limit.expired():
-            raise
-        raise _out_of_time(most) from None
+class TimeLimit:
+    """Ends what is done in its block when it has taken so many seconds."""
+
+    __slots__ = ("_limit", "_most")
+
+    def __init__(self, most: float | None, began: float) -> None:
+        """`most`: None if there is no limit. `began`: by the loop's clock."""
+        self._most = most
+        self._limit = asyncio.timeout_at(began + most) if most is not None else None
+
+    async def __aenter__(self) -> None:
+        if self._limit is not None:
+            await self._limit.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._limit is None or self._most is None:
+            return
+        try:
+            await self._limit.__aexit__(kind, error, trace)
+        except TimeoutError:
+            raise _out_of_time(self._most) from None
 
 
 def _out_of_time(most: float) -> OutOfTime:

@@ -14,7 +14,7 @@ TAIL = 16 * 1024
 BYTES_PER_TOKEN = 4
 # The calls among the items.
 _CALLS = frozenset(each for each in get_args(OutputItem) if str(each.__struct_config__.tag).endswith("_call"))
-_USAGE = re.compile(rb'"usage"\s*:\s*\{')
+_USAGE, _OBJECT = b'"usage"', re.compile(rb"\s*:\s*\{")
 _EVENT = b"data:"
 _decode = JSONDecoder().raw_decode
 
@@ -60,12 +60,14 @@ class PassedAnswer:
     def counts(self) -> Counts:
         if self._failed:
             return Counts(1, failures=1)
-        last = b"".join(self._last)
-        reported, tail = None, last[-TAIL:]
-        for found in _USAGE.finditer(tail):
-            reported = _to_object(tail[found.end() - 1 :]) or reported
-        if reported is not None:
-            return _reported_counts(reported)
+        last = b"".join(self._last) if len(self._last) > 1 else self._last[0] if self._last else b""
+        tail = last[-TAIL:]
+        at = tail.rfind(_USAGE)
+        while at >= 0:
+            # An engine may write null behind what it has reported.
+            if (begins := _OBJECT.match(tail, at + len(_USAGE))) and (reported := _to_object(tail[begins.end() - 1 :])):
+                return _reported_counts(reported)
+            at = tail.rfind(_USAGE, 0, at)
         return estimated_counts(self._request, self._events + last.count(_EVENT))
 
 
@@ -78,16 +80,20 @@ def _to_object(text: bytes) -> dict[str, Any] | None:
 
 
 def _reported_counts(usage: dict[str, Any]) -> Counts:
-    def count(of: Any, *names: str) -> int:
-        """The first of these members that is a number."""
-        found = (of.get(name) for name in names) if isinstance(of, dict) else ()
-        return next((max(0, each) for each in found if isinstance(each, int)), 0)
-
     return Counts(
         1,
         0,
-        count(usage, "prompt_tokens", "input_tokens", "total_tokens"),
-        count(usage.get("prompt_tokens_details"), "cached_tokens"),
-        count(usage, "completion_tokens", "output_tokens"),
-        count(usage.get("completion_tokens_details"), "reasoning_tokens"),
+        _number(usage, ("prompt_tokens", "input_tokens", "total_tokens")),
+        _number(usage.get("prompt_tokens_details"), ("cached_tokens",)),
+        _number(usage, ("completion_tokens", "output_tokens")),
+        _number(usage.get("completion_tokens_details"), ("reasoning_tokens",)),
     )
+
+
+def _number(found: Any, names: tuple[str, ...]) -> int:
+    """The first of these members that is a number."""
+    if isinstance(found, dict):
+        for name in names:
+            if isinstance(value := found.get(name), int):
+                return max(0, value)
+    return 0

@@ -10,7 +10,7 @@ from antiphon.core.prompt.documents import may_have_images, without_images
 from antiphon.core.recording.environment_values import OVERHEAD
 from antiphon.core.recording.prompt_changes import to_print
 from antiphon.core.recording.recording import Recording
-from antiphon.core.toolbox.mcp_servers import SECRETS, body_without_secrets
+from antiphon.core.toolbox.mcp_servers import body_without_secrets, may_have_secrets
 from antiphon.errors import ApiError, InvalidRequest
 from antiphon.gateway.runs.observers import Arrival, Observer, Receiver
 from antiphon.server.inspector.rows import Row, RowError, Turn, Turns
@@ -214,7 +214,7 @@ class RecordedRequest(Observer):
 def _body_alone(body: bytes) -> bytes:
     """Without images and secrets. Of a long one that may have any, only the beginning is searched for them: this is done on
     the event loop."""
-    if may_have_images(body) or any(name.encode() in body for name in SECRETS):
+    if may_have_images(body) or may_have_secrets(body):
         body = body_without_secrets(body[:LONGEST_SEARCHED])
     return without_images(body)
 

@@ -163,7 +163,7 @@ def last_words_of_chat(body: bytes) -> str | None:
     if len(body) > LONGEST_READ:
         return None
     try:
-        return _last_of_user(reversed(msgspec.json.decode(body, type=_Messages).messages))
+        return _last_of_user(reversed(_read_messages(body).messages))
     except UNREADABLE:
         return None
 
@@ -172,10 +172,15 @@ class _Messages(Struct):
     messages: list[dict[str, Any]]
 
 
+_read_messages = msgspec.json.Decoder(_Messages).decode
+
+
 def _last_of_user(messages: Iterable[dict[str, Any]]) -> str | None:
     """`messages`: the last one first."""
-    said = next((message for message in messages if message.get("role") == "user"), None)
-    return None if said is None else _text(said.get("content"))[:PREVIEW_LENGTH]
+    for message in messages:
+        if message.get("role") == "user":
+            return _text(message.get("content"))[:PREVIEW_LENGTH]
+    return None
 
 
 def _text(content: Any) -> str:

@@ -1,7 +1,7 @@
 """What is counted of each response."""
 
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from time import perf_counter
 
 from antiphon.core.exchange.steps import AskReason, ToolCall
@@ -30,7 +30,7 @@ def measured_responses(
 ) -> Callable[[Arrival], Observer]:
     """`loop_time`: the clock that arrivals are timed by. `is_listed`: an engine lists this model, or the settings name it."""
     known = KnownSeries(instruments, ModelValues(is_listed))
-    return lambda arrival: MeasuredResponse(known, arrival, loop_time() - arrival.at)
+    return partial(MeasuredResponse, known, loop_time)
 
 
 class KnownSeries:
@@ -114,10 +114,9 @@ class MeasuredResponse(Observer):
         "_tools",
     )
 
-    def __init__(self, known: KnownSeries, arrival: Arrival, waited: float) -> None:
-        """`waited`: the seconds since it arrived."""
+    def __init__(self, known: KnownSeries, loop_time: Callable[[], float], arrival: Arrival) -> None:
         self._known = known
-        self._channel, self._began_at = arrival.channel, perf_counter() - waited
+        self._channel, self._began_at = arrival.channel, perf_counter() - (loop_time() - arrival.at)
         self._key: str = known.key_of(arrival.owner)
         self._running: Amount | None = None
         # The model and the engine of the last chat request. Not from the client's request: it may name any model, and names

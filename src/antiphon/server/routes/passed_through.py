@@ -18,8 +18,9 @@ from antiphon.engines.upstream import Engine
 from antiphon.errors import ApiError, NotFound, seconds_to_header
 from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.limits.threads import LARGE_BODY
-from antiphon.gateway.passed_through.requests import PassedBody, PassedRequest, PassedUsage, counted_usage, model_of
+from antiphon.gateway.passed_through.requests import PassedBody, PassedRequest, PassedUsage, model_of
 from antiphon.gateway.runs.gateway import Gateway, ReceivedRequest
+from antiphon.gateway.usage.counting import PassedAnswer
 from antiphon.server.answers import notice_header, to_answer
 from antiphon.server.bodies import Bodies, in_turn
 from antiphon.server.parts import APP
@@ -107,10 +108,9 @@ async def passed_to_its_engine(request: web.Request, bodies: Bodies) -> web.Stre
                     request[STATE].logged |= {"engine": engine.root, "model": named}
                     response = web.StreamResponse()
                     passed = PassedRequest(body, engine, named, ())
-                    with counted_usage(app.gateway, request[OWNER], passed, "passed") as usage:
+                    with PassedUsage(app.gateway.ledger, request[OWNER], passed, "passed") as usage:
                         # Sounds and images are no text: without a word of the engine, nothing is estimated.
-                        usage.begin(b"", failed=not answer.ok)
-                        await _pass_on(answer, engine, request, response, usage)
+                        await _pass_on(answer, engine, request, response, usage.begin(b"", failed=not answer.ok))
                     return response
                 # Read, so that the engine is not cut off in the middle of its sentence.
                 await read_error(answer)
@@ -166,10 +166,9 @@ async def _pass_through(
     response = web.StreamResponse(headers=notice_header(said))
     channel = path.rpartition("/")[2] if path in (EMBEDDINGS, COMPLETIONS) else "passed"
     async with request.app[APP].open.answers.opened(), gateway.in_time(began):
-        with counted_usage(gateway, request[OWNER], passed, channel) as usage:
+        with PassedUsage(gateway.ledger, request[OWNER], passed, channel) as usage:
             answer = await passed.ask(path, seat)
-            usage.begin(passed.body, failed=not answer.ok)
-            await _pass_on(answer, passed.engine, request, response, usage)
+            await _pass_on(answer, passed.engine, request, response, usage.begin(passed.body, failed=not answer.ok))
     return response
 
 
@@ -178,15 +177,14 @@ async def _pass_on(
     engine: Engine,
     request: web.Request,
     response: web.StreamResponse,
-    usage: PassedUsage | None = None,
+    seen: PassedAnswer,
 ) -> None:
     try:
         response.set_status(answer.status)
         response.headers.update(answer_to_headers(answer.headers, time.time()))
         await response.prepare(request)
         async for data in engine.pieces(answer):
-            if usage is not None:
-                usage.answer.receive(data)
+            seen.receive(data)
             await response.write(data)
         await response.write_eof()
     finally:

@@ -16,6 +16,9 @@ LOOK_INTERVAL = 0.5
 async def next_piece(answer: aiohttp.ClientResponse, within: float = math.inf) -> bytes:
     """The next piece of a body, b"" at its end. A connection that stays closed has no more to give. Raises TimeoutError if
     nothing comes within so many seconds."""
+    if answer.content.is_eof():
+        # All of it has come, as of most whole answers: to wait for it would cost a timer.
+        return answer.content.read_nowait()
     was_closed = False
     until = asyncio.get_running_loop().time() + within
     while True:

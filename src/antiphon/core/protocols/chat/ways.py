@@ -89,7 +89,11 @@ PASSED: Mapping[str, Callable[[Any], bool]] = {
 
 
 def _has_calls(messages: Any) -> bool:
-    return any(message.get("role") == "tool" or message.get("tool_calls") for message in _objects(messages))
+    # A loop, as it is gone through for all messages of every request.
+    for message in messages if isinstance(messages, list) else ():
+        if isinstance(message, dict) and (message.get("role") == "tool" or message.get("tool_calls")):
+            return True
+    return False
 
 
 def _has_addresses(messages: Any) -> bool:
@@ -162,7 +166,10 @@ def choose_way(body: Any, rules: Rules = NO_RULES, owner: str = "") -> Way:
     model = body.get("model")
     if isinstance(model, str) and model in rules.passed_models:
         return AS_IT_CAME
-    helped = tuple(name for field, (needs, name) in HELPED.items() if field in body and _holds(needs, body[field]))
+    helped: tuple[str, ...] = ()
+    for field, (needs, name) in HELPED.items():
+        if (value := body.get(field)) is not None and needs(value):
+            helped += (name,)
     asks_to_search = body.get(SEARCH) is not None
     searches = WEB_SEARCH in rules.tools
     if asks_to_search and searches:
@@ -173,11 +180,7 @@ def choose_way(body: Any, rules: Rules = NO_RULES, owner: str = "") -> Way:
         helped += (IMAGES,)
     if not helped:
         return AS_IT_CAME
-    passed = tuple(field for field, value in body.items() if field in PASSED and _holds(PASSED[field], value))
+    passed = tuple(field for field, value in body.items() if value is not None and field in PASSED and PASSED[field](value))
     if asks_to_search and not searches:
         passed += (SEARCH,)
     return Way(bool(passed), helped, passed)
-
-
-def _holds(test: Callable[[Any], bool], value: Any) -> bool:
-    return value is not None and test(value)
