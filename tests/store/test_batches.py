@@ -72,7 +72,7 @@ class Gateways:
         return found
 
     async def recorded(self, id: str) -> list[bytes]:
-        return [each.data for each in await self.database.read(batches.results(id, -1, 1000))]
+        return [each.data for each in await self.database.read(batches.results(id, -1, 1000, 1 << 40))]
 
 
 @pytest.fixture
@@ -98,6 +98,21 @@ async def test_a_line_is_claimed_once_and_its_first_result_counts(gateways: Gate
     # It is at its end: nothing is added any more.
     await gateways.step("two", results=second)
     assert (await gateways.batch("a")).completed == 3
+
+
+async def test_results_are_read_up_to_a_number_of_bytes(gateways: Gateways) -> None:
+    await gateways.make("a", 3)
+    await gateways.step("one", results=await gateways.step("one", 3))
+
+    async def read(after: int, most: int, most_bytes: int) -> list[bytes]:
+        return [each.data for each in await gateways.database.read(batches.results("a", after, most, most_bytes))]
+
+    # Each has two bytes. One is read in any case.
+    assert await read(-1, 9, 1) == [b"a1"]
+    assert await read(-1, 9, 2) == [b"a1"]
+    assert await read(1, 9, 3) == [b"a2", b"a3"]
+    assert await read(-1, 2, 100) == [b"a1", b"a2"]
+    assert await read(3, 9, 100) == []
 
 
 async def test_the_lines_of_a_gateway_that_died_are_run_by_others(gateways: Gateways, clock: Clock) -> None:

@@ -10,8 +10,9 @@ from antiphon.store.files.batches import Output
 from antiphon.store.files.records import FileRecord, RequestBatch
 from antiphon.store.operations import Database
 
-# How many results are read at once: each may be long.
-READ_RESULTS = 20
+# How many results are read at once, and how many bytes of them, with the one that these end in: each may be long.
+READ_RESULTS = 1_000
+READ_BYTES = 1024 * 1024
 READ_LINES = 1_000
 PURPOSE = "batch_output"
 KIND = "application/jsonl"
@@ -46,7 +47,7 @@ class OutputWriter:
 
     async def _write_results(self, batch: RequestBatch, output: Upload, error: Upload) -> None:
         after = -1
-        while results := await self._database.read(operations.results(batch.id, after, READ_RESULTS)):
+        while results := await self._database.read(operations.results(batch.id, after, READ_RESULTS, READ_BYTES)):
             for each in results:
                 await (output if each.is_output else error).write(each.data + b"\n")
             after = results[-1].number

@@ -260,9 +260,17 @@ def fail(worker: str, id: str, errors: Sequence[Complaint], now: int) -> Operati
 # ---- its output ------------------------------------------------------------------------------------------------------
 
 
-def results(id: str, after: int, most: int) -> Operation[list[LineResult]]:
-    text = "SELECT batch, number, is_output, data FROM batch_results WHERE batch = $1 AND number > $2 ORDER BY number LIMIT $3"
-    return [LineResult(row[0], row[1], bool(row[2]), bytes(row[3])) for row in (yield Statement(text, (id, after, most)))]
+def results(id: str, after: int, most: int, most_bytes: int) -> Operation[list[LineResult]]:
+    """The next ones: so many, or so many bytes with the one that these end in."""
+    text = "SELECT number, length(data) FROM batch_results WHERE batch = $1 AND number > $2 ORDER BY number LIMIT $3"
+    last, size = after, 0
+    for number, length in (yield Statement(text, (id, after, most))):
+        if size >= most_bytes:
+            break
+        last, size = number, size + length
+    text = """SELECT batch, number, is_output, data FROM batch_results WHERE batch = $1 AND number > $2 AND number <= $3
+        ORDER BY number"""
+    return [LineResult(row[0], row[1], bool(row[2]), bytes(row[3])) for row in (yield Statement(text, (id, after, last)))]
 
 
 def not_run(id: str, after: int, most: int) -> Operation[list[tuple[int, str]]]:

@@ -1,6 +1,8 @@
 """/v1/batches with the openai SDK: worked through, listed, cancelled, expired; what is wrong with them, and whose they are."""
 
 import asyncio
+import errno
+import os
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -219,6 +221,39 @@ async def test_limits_count_for_files_lines_and_batches(engine: MockEngine) -> N
         assert full.value.code == "too_many_batches"
         doors.open()
         assert (await batches.ended(client, first.id)).status == "completed"
+
+
+async def test_a_disk_that_is_full_puts_the_output_off_and_nothing_is_lost(
+    engine: MockEngine, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    doors, is_full = Doors(engine), [True]
+    sync = os.fsync
+
+    def full(descriptor: int) -> None:
+        if is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(descriptor)
+
+    async with (
+        open_store(f"sqlite:{tmp_path / 'responses.db'}", clock) as store,
+        running_gateway(engine, shares=store, intervals=QUICK) as gateway,
+        sdk(gateway) as client,
+    ):
+        made = await batches.begin(client, [line("a"), line("b")])
+        await until(lambda: doors.waiting == 2)
+        monkeypatch.setattr(os, "fsync", full)
+        doors.open(2)
+        waiting = await batches.in_state(client, made.id, {"finalizing"})
+        while waiting.errors is None:
+            waiting = await client.batches.retrieve(made.id)
+        assert waiting.errors.data is not None
+        assert "No space left on device" in (waiting.errors.data[0].message or "")
+        is_full.clear()
+        clock.forward(11)
+        batch = await batches.ended(client, made.id)
+        assert batch.status == "completed"
+        assert ids_of(await batches.outputs(client, batch)) == ["a", "b"]
+    assert len(engine.requests) == 2
 
 
 # ---- engines that fail, and people ----------------------------------------------------------------------------------
