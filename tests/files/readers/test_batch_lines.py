@@ -42,7 +42,11 @@ def test_each_line_is_found_where_it_is(most: int, monkeypatch: pytest.MonkeyPat
         (5, None, "line_too_long"),
         (6, "c", ""),
     ]
-    requests = [msgspec.json.decode(request_of(data[each.start : each.start + each.size])) for each in found if not each.code]
+    requests = [
+        msgspec.json.decode(request_of(data[each.start : each.start + each.size], ENDPOINT).body)
+        for each in found
+        if not each.code
+    ]
     assert requests == [{"model": "m", "input": "ü"}, {"model": "m"}, {"model": "m", "prompt_cache_key": "k"}]
 
 
@@ -94,4 +98,4 @@ def test_a_line_of_a_batch_of_messages_has_its_request_in_its_params() -> None:
     data = b'{"custom_id":"a","params":{"model":"m","max_tokens":5}}'
     [read] = all_lines(data, endpoint="/v1/messages")
     assert (read.custom_id, read.model, read.code) == ("a", "m", "")
-    assert request_of(data) == b'{"model":"m","max_tokens":5}'
+    assert request_of(data, "/v1/messages") == (b'{"model":"m","max_tokens":5}', [])

@@ -1,8 +1,8 @@
 """Batches as the API shows them, and the lines of their files."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct, structs
@@ -78,6 +78,18 @@ class AnsweredLine(Struct):
     error: None = None
 
 
+class AnswerIds(NamedTuple):
+    """Of a line of the output, of the line of the input, and of the request."""
+
+    line: str
+    custom_id: str
+    request: str
+
+
+def _noticed(notices: Sequence[str]) -> dict[str, Any]:
+    return {"antiphon_notices": notices} if notices else {}
+
+
 class LineFormat(ABC):
     """How the lines of the files are written. `id`: a new one."""
 
@@ -85,7 +97,8 @@ class LineFormat(ABC):
     has_one_file = False
 
     @abstractmethod
-    def answered(self, id: str, custom_id: str, status: int, request_id: str, body: bytes) -> bytes: ...
+    def answered(self, ids: AnswerIds, status: int, body: bytes, notices: Sequence[str]) -> bytes:
+        """`notices`: those that the body does not have."""
 
     @abstractmethod
     def refused(self, id: str, line: ReadLine) -> bytes:
@@ -96,8 +109,9 @@ class LineFormat(ABC):
 
 
 class OpenAiLines(LineFormat):
-    def answered(self, id: str, custom_id: str, status: int, request_id: str, body: bytes) -> bytes:
-        return _encode(AnsweredLine(id, custom_id, {"status_code": status, "request_id": request_id, "body": Raw(body)}))
+    def answered(self, ids: AnswerIds, status: int, body: bytes, notices: Sequence[str]) -> bytes:
+        response = {"status_code": status, "request_id": ids.request, "body": Raw(body), **_noticed(notices)}
+        return _encode(AnsweredLine(ids.line, ids.custom_id, response))
 
     def refused(self, id: str, line: ReadLine) -> bytes:
         error = {"code": line.code, "message": line.message, "param": line.param, "line": line.number}
@@ -114,10 +128,10 @@ class OpenAiLines(LineFormat):
 class MessageLines(LineFormat):
     has_one_file = True
 
-    def answered(self, id: str, custom_id: str, status: int, request_id: str, body: bytes) -> bytes:
+    def answered(self, ids: AnswerIds, status: int, body: bytes, notices: Sequence[str]) -> bytes:
         is_message = 200 <= status < 300
         result = {"type": "succeeded", "message": Raw(body)} if is_message else {"type": "errored", "error": Raw(body)}
-        return self._line(custom_id, result)
+        return self._line(ids.custom_id, result | _noticed(notices))
 
     def refused(self, id: str, line: ReadLine) -> bytes:
         error = {"type": "invalid_request_error", "message": line.message}

@@ -6,7 +6,7 @@ read at a time, so that neither a large file nor a long line is in memory as a w
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
@@ -80,15 +80,30 @@ class Flaw(Exception):
 
 
 _to_line = msgspec.json.Decoder(Line).decode
+_to_members = msgspec.json.Decoder(dict[str, Raw]).decode
 _to_body = msgspec.json.Decoder(Body).decode
 _encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder(ReadPiece).decode
 
 
-def request_of(line: bytes) -> bytes:
+class LineRequest(NamedTuple):
+    """`unknown`: the names of members of its line that mean nothing."""
+
+    body: bytes
+    unknown: list[str]
+
+
+# What a line may have.
+MEMBERS = frozenset({"custom_id", "method", "url", "body"})
+MESSAGE_MEMBERS = frozenset({"custom_id", "params"})
+
+
+def request_of(line: bytes, endpoint: str) -> LineRequest:
     """The request of a line that has been read."""
-    found = _to_line(line.removeprefix(BYTE_ORDER_MARK))
-    return bytes(found.body) or bytes(found.params)
+    members = _to_members(line.removeprefix(BYTE_ORDER_MARK))
+    of_messages = endpoint == MESSAGES_ENDPOINT
+    known, name = (MESSAGE_MEMBERS, "params") if of_messages else (MEMBERS, "body")
+    return LineRequest(bytes(members[name]), sorted(members.keys() - known))
 
 
 def read(file: BinaryIO, work: LinesWork) -> str:

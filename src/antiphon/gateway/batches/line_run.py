@@ -1,7 +1,7 @@
 """One line of a batch: the request in it goes the way that it would go by itself, and what it is answered is recorded."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import NamedTuple
@@ -12,9 +12,11 @@ import msgspec
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.protocols.client_protocol import ClientProtocol
 from antiphon.core.protocols.responses.protocol import RESPONSES
+from antiphon.core.protocols.responses.read import unknown_notices
 from antiphon.errors import UNREADABLE, ApiError, EngineDisagrees, EngineError, InvalidRequest, RateLimited, counted
 from antiphon.files.batches import objects
 from antiphon.files.batches.input import GONE
+from antiphon.files.batches.objects import AnswerIds
 from antiphon.files.library import FileLibrary
 from antiphon.files.readers.batch_lines import request_of
 from antiphon.gateway.limits.request_rates import MINUTE
@@ -63,6 +65,8 @@ class Answer(NamedTuple):
     status: int
     body: bytes
     usage: Usage = Usage()
+    # That are not in its body.
+    notices: Sequence[str] = ()
 
 
 class NotNow(Exception):
@@ -93,6 +97,8 @@ class LineRun:
         self.line = line
         # Its engine has been chosen: it counts there.
         self.is_placed = False
+        # About the line itself.
+        self._notices: Sequence[str] = ()
 
     @property
     def _owner(self) -> str:
@@ -126,7 +132,8 @@ class LineRun:
     def _result(self, answer: Answer) -> LineResult:
         line, is_output = self.line, 200 <= answer.status < 300
         form = objects.format_of(line.endpoint)
-        data = form.answered(new_id("batch_req"), line.custom_id, answer.status, new_id("req"), answer.body)
+        ids = AnswerIds(new_id("batch_req"), line.custom_id, new_id("req"))
+        data = form.answered(ids, answer.status, answer.body, [*self._notices, *answer.notices])
         return LineResult(line.batch, line.number, is_output, data, answer.usage)
 
     async def _answer(self, stack: AsyncExitStack) -> Answer:
@@ -146,7 +153,8 @@ class LineRun:
             received = await gateway.read(arrival, protocol, patient=True)
             if not received.passes:
                 return await self._run_exchange(received._replace(affinity=self.line.prefix or None), stack)
-        return await self._pass_on(body)
+            return await self._pass_on(body, received.notices)
+        return await self._pass_on(body, ())
 
     async def _count(self) -> None:
         """Half of what a key may send in a minute is for the requests of people."""
@@ -168,7 +176,9 @@ class LineRun:
         if file is None:
             raise InvalidRequest(GONE, code="file_not_found")
         text = await library.part(file, line.start, line.size)
-        return await run_aside(partial(request_of, text), large=len(text) >= LARGE_BODY)
+        request = await run_aside(partial(request_of, text, line.endpoint), large=len(text) >= LARGE_BODY)
+        self._notices = unknown_notices(request.unknown)
+        return request.body
 
     # ---- answered by an exchange -------------------------------------------------------------------------------------
 
@@ -204,7 +214,7 @@ class LineRun:
 
     # ---- passed through ----------------------------------------------------------------------------------------------
 
-    async def _pass_on(self, body: bytes) -> Answer:
+    async def _pass_on(self, body: bytes, notices: Sequence[str]) -> Answer:
         gateway, owner, began = self._gateway, self._owner, asyncio.get_running_loop().time()
         named = await gateway.aside(partial(model_of, body), owner, large=len(body) >= LARGE_BODY, patient=True)
         own = self._parts.embeddings
@@ -230,7 +240,8 @@ class LineRun:
             seat.leave()
         if answer.status in MAY_PASS and self.line.failures < MOST_FAILURES:
             raise EngineError(f"The engine at {passed.engine.root} answers with HTTP {answer.status}.")
-        return await run_aside(partial(_passed_on, passed, answer.status, read), large=len(read) >= LARGE_BODY)
+        said = [*notices, *passed.notices, *filter(None, [gateway.budgets.notice(owner)])]
+        return await run_aside(partial(_passed_on, passed, answer.status, read, said), large=len(read) >= LARGE_BODY)
 
 
 async def _read_whole(passed: PassedRequest, answer: aiohttp.ClientResponse) -> bytes:
@@ -242,20 +253,23 @@ async def _read_whole(passed: PassedRequest, answer: aiohttp.ClientResponse) -> 
     return bytes(body)
 
 
-def _passed_on(passed: PassedRequest, status: int, body: bytes) -> Answer:
+def _passed_on(passed: PassedRequest, status: int, body: bytes, notices: Sequence[str]) -> Answer:
     """On one line."""
     try:
         line = msgspec.json.format(body, indent=-1)
     except UNREADABLE:
         problem = f"The engine at {passed.engine.root} answered with HTTP {status} and a body that is not JSON."
         raise EngineDisagrees(problem, may_pass=False) from None
-    return Answer(status, line, objects.usage_of(line))
+    return Answer(status, line, objects.usage_of(line), notices)
 
 
 def _whole(run: ResponseRun, received: ReceivedRequest) -> Answer:
     response = run.response
     whole = received.protocol.whole(response, received.request, received.facts)
-    return Answer(200, whole if isinstance(whole, bytes) else b"".join(whole), _usage(response))
+    protocol = received.protocol
+    # Those of the Responses API are in the response.
+    notices = () if protocol.is_responses else [*map(received.in_own_words, response.antiphon_notices or ())]
+    return Answer(200, whole if isinstance(whole, bytes) else b"".join(whole), _usage(response), notices)
 
 
 def _usage(response: Response) -> Usage:

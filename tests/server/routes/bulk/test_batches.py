@@ -120,6 +120,39 @@ async def test_lines_of_chat_and_of_embeddings_are_answered_as_the_requests_woul
         assert embedded.usage.input_tokens == 3
 
 
+async def test_what_has_no_effect_is_a_notice_of_the_line(engine: MockEngine) -> None:
+    schema = {"type": "json_schema", "json_schema": {"name": "s", "schema": {"type": "object"}}}
+    messages = [{"role": "user", "content": "Hi", "name": "ada"}]
+
+    async def passed(write: Writer) -> None:
+        await write(b'{"choices":[]}')
+
+    async with running_gateway(engine) as gateway, sdk(gateway) as client:
+        [answered] = await batches.outputs(client, await batches.run(client, [line("a") | {"priority": 5, "tags": []}]))
+        assert answered["response"]["antiphon_notices"] == [
+            "field priority is unknown and was left out",
+            "field tags is unknown and was left out",
+        ]
+        [answered] = await batches.outputs(client, await batches.run(client, [line("b")]))
+        assert "antiphon_notices" not in answered["response"]
+        # Those of a response are in its body, those of a chat completion beside it.
+        [answered] = await batches.outputs(
+            client, await batches.run(client, [line("c", {"model": "mock", "input": "Hi", "color": 1})])
+        )
+        assert "color" in answered["response"]["body"]["antiphon_notices"][0]
+        assert "antiphon_notices" not in answered["response"]
+        engine.will(text("{}"))
+        chat = [line("d", {"model": "mock", "messages": messages, "response_format": schema}, "/v1/chat/completions")]
+        [answered] = await batches.outputs(client, await batches.run(client, chat, "/v1/chat/completions"))
+        assert any("(`name` of a message)" in notice for notice in answered["response"]["antiphon_notices"])
+        # And those of a request that was passed through.
+        chat = [line("e", {"model": "another", "messages": [{"role": "user", "content": "Hi"}]}, "/v1/chat/completions")]
+        engine.will(passed)
+        [answered] = await batches.outputs(client, await batches.run(client, chat, "/v1/chat/completions"))
+        assert answered["response"]["body"] == {"choices": []}
+        assert any("another" in notice for notice in answered["response"]["antiphon_notices"])
+
+
 # ---- what is wrong ---------------------------------------------------------------------------------------------------
 
 

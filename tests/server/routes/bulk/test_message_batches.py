@@ -70,6 +70,14 @@ async def test_each_request_has_one_result(stored: GatewayUnderTest, engine: Moc
         assert found[id]["error"]["error"]["type"] == "invalid_request_error"
 
 
+async def test_what_has_no_effect_is_a_notice(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    batch = await made(gateway, asked("one", color=1) | {"priority": 5}, asked("two"))
+    assert gateway.notice == "field requests[0].priority is unknown and was left out"
+    found = await results(gateway, await ended(gateway, batch["id"]))
+    assert "color" in found["one"]["antiphon_notices"][0]
+    assert "antiphon_notices" not in found["two"]
+
+
 async def test_batches_of_messages_are_listed_cancelled_and_deleted(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     doors = Doors(engine)
     ids = [(await made(gateway, *(asked(f"r{number}") for number in range(6))))["id"] for _ in range(2)]

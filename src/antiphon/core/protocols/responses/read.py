@@ -11,6 +11,7 @@ from msgspec import Struct, inspect
 from antiphon.core.protocols.responses.field_errors import complaint_to_error, flat_types, unreadable_to_error
 from antiphon.core.protocols.responses.fields import DEFAULT_LIMITS, RequestLimits, check_nesting, check_request
 from antiphon.errors import UNREADABLE, InvalidRequest
+from antiphon.wire.batches import MessageRequest
 from antiphon.wire.responses import CreateResponse, ReasoningOptions, StreamOptions, TextFormat, TextOptions
 
 # ---- Fields of Chat Completions in a Responses request: what the Responses API has in their place --------------------
@@ -91,6 +92,8 @@ OBJECTS: dict[str, type[Struct]] = {
     "reasoning": ReasoningOptions,
     "stream_options": StreamOptions,
 }
+# Those that are lists of objects.
+LISTS: dict[str, type[Struct]] = {"requests": MessageRequest}
 
 
 def convert_strings(value: dict[str, str], kind: type[S]) -> S:
@@ -134,6 +137,9 @@ def _unknown(
             yield path + name
         elif isinstance(member, dict) and (inner := objects.get(path + name)) is not None:
             yield from _unknown(member, inner, objects, f"{path}{name}.")
+        elif not path and isinstance(member, list) and (inner := LISTS.get(name)) is not None:
+            for at, each in enumerate(member):
+                yield from (f"{name}[{at}].{unknown}" for unknown in each.keys() - _names(inner))
 
 
 def unknown_notices(names: Sequence[str]) -> list[str]:
