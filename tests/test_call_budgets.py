@@ -28,7 +28,7 @@ PASSED = 180
 # Functions that are called for one more delta of a text, from the engine's bytes to the client's, those written in C included.
 DELTA = 11.3
 # The same for reading the body of a request with a history of 200 items, and converting it for the engine.
-HISTORY = 7004
+HISTORY = 4844
 
 # One write, so that one read gets all of it.
 ANSWER = b"".join([chunk({"role": "assistant", "content": "Hello"}), chunk(finish="stop"), USAGE, DONE])

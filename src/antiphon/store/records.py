@@ -50,6 +50,15 @@ class Record(Struct, frozen=True, kw_only=True):
     # entry has the id of the response.
     usage: UsageEntry | None = None
     deliveries: tuple[Delivery, ...] = ()
+    # The ids by which its input items can be found, if who made it knows them. None: they are read from `input`.
+    input_ids: tuple[str, ...] | None = None
+
+    @property
+    def item_ids(self) -> list[str]:
+        """By which its items can be found, each once."""
+        if self.input_ids is None:
+            return item_ids(self.input, self.output)
+        return list(dict.fromkeys((*self.input_ids, *item_ids(self.output))))
 
     def at_its_end(self, now: float) -> Self:
         """As it is stored when it has ended."""

@@ -44,6 +44,27 @@ def test_a_developer_message_after_an_assistant_turn_stays_at_its_position() -> 
     ]
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": "a"},
+        {"role": "user", "content": ""},
+        {"role": "user", "content": [{"type": "input_text", "text": "a"}]},
+        {"role": "user", "content": [{"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}]},
+        {"role": "assistant", "content": [{"type": "output_text", "text": "a", "annotations": []}], "id": "msg_1"},
+        {"role": "assistant", "content": [{"type": "output_text", "text": "a"}], "status": "incomplete"},
+        {"role": "assistant", "content": ""},
+        {"role": "system", "content": "a"},
+        {"role": "developer", "content": [{"type": "text", "text": "a"}]},
+    ],
+)
+def test_a_message_is_read_in_the_same_way_with_and_without_its_type(message: dict[str, Any]) -> None:
+    """A plain one with its type is read without the checks that others need."""
+    before = [user("Hi"), {"type": "function_call", "call_id": "c", "name": "f"}]
+    for items in ([], before):
+        assert messages([*items, {"type": "message", **message}]) == messages([*items, message])
+
+
 def test_without_a_system_role_the_text_goes_in_front_of_the_first_user_message() -> None:
     assert messages("Hi", replace(PLAIN, takes_system_role=False), instructions="Be kind.") == [user("Be kind.\n\nHi")]
 

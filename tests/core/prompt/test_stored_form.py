@@ -3,13 +3,15 @@
 import itertools
 from typing import Any
 
+import msgspec
 import pytest
 from openai.types.conversations import ConversationItem
 from openai.types.responses import ResponseInputItemParam, ResponseItem
 from pydantic import TypeAdapter
 
 from antiphon.core.prompt.item_types import ITEM_TYPES
-from antiphon.core.prompt.stored_form import check_items, items_to_stored_form
+from antiphon.core.prompt.stored_form import check_items, findable_ids, items_to_stored_form
+from antiphon.store.records import item_ids
 
 TAKEN: TypeAdapter[Any] = TypeAdapter(ResponseInputItemParam)
 SHOWN: list[TypeAdapter[Any]] = [TypeAdapter(ResponseItem), TypeAdapter(ConversationItem)]
@@ -163,3 +165,15 @@ def test_a_stored_shell_call_has_all_members_and_gives_the_same_prompt() -> None
 def test_reasoning_without_a_content_is_stored_without_one() -> None:
     (kept,) = stored({"type": "reasoning", "id": "rs_1", "summary": [], "content": None})
     assert "content" not in kept
+
+
+@pytest.mark.parametrize("given", [ITEMS, *([item] for item in ITEMS)])
+def test_the_ids_by_which_items_are_found_are_those_that_the_store_reads_of_them(given: list[dict[str, Any]]) -> None:
+    number = itertools.count()
+    stored = items_to_stored_form(given, lambda prefix: f"{prefix}_{next(number)}")
+    assert findable_ids(stored) in (None, tuple(item_ids(msgspec.json.encode(stored))))
+
+
+def test_the_store_need_not_read_the_ids_of_messages_and_calls() -> None:
+    stored = items_to_stored_form([ITEMS[0], ITEMS[6], ITEMS[7]], lambda prefix: f"{prefix}_1")
+    assert findable_ids(stored) == ("msg_1", "fc_1", "fco_1")

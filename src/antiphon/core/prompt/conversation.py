@@ -16,8 +16,8 @@ from antiphon.core.items.item_type import item_kind
 from antiphon.core.prompt.item_types import NEED_A_CALL
 from antiphon.core.prompt.stored_form import items_to_stored_form
 from antiphon.core.prompt.truncation import SizeOf, is_output, paired, share_to_drop, size_of, truncated
-from antiphon.core.protocols.responses.fields import request_to_items
-from antiphon.core.protocols.responses.references import resolved, stands_for
+from antiphon.core.protocols.responses.fields import request_to_items, types_of
+from antiphon.core.protocols.responses.references import may_stand_for_others, resolved, stands_for
 from antiphon.errors import ContextLengthExceeded, InvalidRequest
 from antiphon.sealing import CompactedText, KeptItems, text_to_compacted
 from antiphon.wire.input_items import WITH_TOOLS, Item
@@ -80,7 +80,7 @@ def items_to_window(
     sent: int,
 ) -> Window:
     """`earlier`: how many of the items were stored. `sent`: the index of the first item that the client sent itself."""
-    if not [item for item in items if item.get("type") in CHANGE_THE_WINDOW]:
+    if types_of(items).isdisjoint(CHANGE_THE_WINDOW):
         return Window(items)
     items = _without_old_triggers(items, earlier)
     at, opened = _newest_compaction(items, open_sealed)
@@ -252,7 +252,10 @@ class Conversation:
         self._open_sealed = open_sealed
         self.items = [*history, *_items_of_request(request, history, compact=compact)]
         # There are no calls and no results among them, and nothing that belongs to these.
-        self.has_only_messages = all(item.get("type", "message") == "message" for item in self.items)
+        types = types_of(self.items)
+        self.has_only_messages = types <= {"message", None} and not [
+            item for item in may_stand_for_others(self.items) if "type" in item
+        ]
         # How many of the items were stored before this request. They come first.
         self.stored = len(history)
         self.window = items_to_window(self.items, open_sealed, earlier=self.stored, sent=self.stored)

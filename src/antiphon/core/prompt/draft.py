@@ -69,8 +69,8 @@ class ChatDraft:
         self._waiting: dict[str, list[AssistantTurn]] = {}
         # What a small model is shown before the conversation.
         self.examples: Sequence[ChatMessage] = ()
-        # The notices about the calls were made.
-        self._are_settled = False
+        # There are calls, and the notices about them were made.
+        self._has_calls = self._are_settled = False
 
     # ---- input -------------------------------------------------------------------------------------------------------
 
@@ -120,6 +120,7 @@ class ChatDraft:
             return
         turn = self._assistant()
         turn.add(call)
+        self._has_calls = True
         self._calls[call_id] = call
         if (turns := self._waiting.get(call_id)) is None:
             turns = self._waiting[call_id] = []
@@ -221,6 +222,7 @@ class ChatDraft:
             # The notes in it are those of this draft, and so are the ids of searches.
             calls = [structs.replace(call, id=call.id or self._search_id()) for call in turn.calls]
             turn = self._latest = structs.replace(turn, calls=calls)
+            self._has_calls = self._has_calls or bool(calls)
         if isinstance(turn, AssistantTurn) and isinstance(last, AssistantTurn) and not last.calls:
             last.extend(turn)
             self._latest = last
@@ -232,7 +234,7 @@ class ChatDraft:
     ) -> Loops:
         """Notes in the results of calls that are made again and again; and what may not be called now. `helped`: the model is
         small. `polls`: tools that may be called again at once. `changes`: a call of this tool may have changed something."""
-        if self._latest is None:
+        if self._latest is None or not (self._has_calls or helped):
             return NO_LOOPS
         self._settle_calls()
         loops = find_loops(self._turns, helped=helped, polls=polls, changes=changes)
@@ -261,7 +263,7 @@ class ChatDraft:
 
     def _settle_calls(self) -> None:
         """Once all items were read, and again if turns were added to them."""
-        if self._are_settled or self._latest is None:
+        if self._are_settled or not self._has_calls:
             return
         self._are_settled = True
         for turn in self._turns:

@@ -31,9 +31,10 @@ from antiphon.core.items.item_type import (
     output_as_result,
     to_json,
 )
-from antiphon.core.prompt.content_parts import content_to_parts, parts_to_text
+from antiphon.core.prompt.content_parts import TEXTS, content_to_parts, parts_to_text
 from antiphon.core.prompt.documents import Documents
 from antiphon.core.prompt.draft import ChatDraft
+from antiphon.core.protocols.responses.fields import types_of
 from antiphon.core.protocols.responses.read import convert
 from antiphon.core.protocols.responses.references import (
     STAND_INS,
@@ -103,6 +104,26 @@ def message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
         draft.assistant(text)
     else:
         draft.system(text)
+
+
+def plain_message_to_chat(draft: ChatDraft, item: Item) -> bool:
+    """Of a message whose content is one text, as nearly all are, the same as `message_to_chat`: nothing can be wrong with it,
+    and a long history has no path and no Struct for each. False: it is another one, and nothing was done."""
+    text, role = item.get("content"), item.get("role")
+    if type(text) is list and len(text) == 1 and type(part := text[0]) is dict and part.get("type") in TEXTS:
+        text = part.get("text")
+    if type(text) is not str or ("status" in item and item["status"] in REPORT_FAILURE):
+        return False
+    if role == "user":
+        draft.user([{"type": "text", "text": text}])
+    elif role == "assistant":
+        draft.joins_answer = "id" in item and is_beside(item["id"])
+        draft.assistant(text)
+    elif role == "system" or role == "developer":
+        draft.system(text)
+    else:
+        return False
+    return True
 
 
 def reasoning_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
@@ -234,12 +255,28 @@ def _to_parts(content: Any, text_type: str) -> Any:
     """`text_type`: the type that text has in this place."""
     if not isinstance(content, list):
         return content
-    return [_part_to_stored_form(part, text_type) if isinstance(part, dict) else part for part in content]
+    members = PART_MEMBERS.get(text_type)
+    kept = []
+    for part in content:
+        if not isinstance(part, dict):
+            kept.append(part)
+        elif (kind := part.get("type")) not in PLAIN_TEXT:
+            kept.append(_other_part(part))
+        elif kind == text_type and members is None:
+            # It is in this form already.
+            kept.append(part)
+        else:
+            part = {**part, "type": text_type}
+            # As `complete()` does, which would be a call more for every text.
+            for name, default in members.items() if members is not None else ():
+                if part.get(name) is None:
+                    part[name] = default
+            kept.append(part)
+    return kept
 
 
-def _part_to_stored_form(part: Part, text_type: str) -> Part:
+def _other_part(part: Part) -> Part:
     kind = part.get("type")
-    kind = text_type if kind in PLAIN_TEXT else kind
     kept = {**part, "type": kind}
     if isinstance(kind, str) and (members := PART_MEMBERS.get(kind)) is not None:
         complete(kept, members)
@@ -322,8 +359,14 @@ def items_to_draft(
     before. `own`: the name of the list that the others came in."""
     draft = ChatDraft(as_called, open_sealed, documents, found_words)
     sent: set[str] | None = None
-    for item, where in zip(items, item_paths(len(items), earlier, own), strict=True):
+    # Made only if there is more than plain messages.
+    paths: list[str] = []
+    for at, item in enumerate(items):
         kind = item.get("type")
+        if kind == "message" and plain_message_to_chat(draft, item):
+            continue
+        paths = paths or item_paths(len(items), earlier, own)
+        where = paths[at]
         has_own_type = isinstance(kind, str) and kind not in STAND_INS
         if not has_own_type and (id := stands_for(item)) is not None:
             sent = whole_ids(items) if sent is None else sent
@@ -353,7 +396,7 @@ def _refuse_untyped(item: Item, where: str) -> NoReturn:
 def tools_in_items(items: Sequence[Item], *, earlier: int = 0, own: str = "input") -> list[tuple[str, Item]]:
     """The tools in input items, from `additional_tools` or a tool search; each with its path."""
     found: list[tuple[str, Item]] = []
-    for at, item in enumerate(items):
+    for at, item in enumerate(() if types_of(items).isdisjoint(WITH_TOOLS) else items):
         if item.get("type") in WITH_TOOLS:
             where = item_path(at, earlier, own)
             try:

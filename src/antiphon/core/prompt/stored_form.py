@@ -14,6 +14,7 @@ from antiphon.core.hosted.search_results import ShownResult
 from antiphon.core.items.item_type import SHOWN_RESULT, ReadMembers, item_kind
 from antiphon.core.prompt.documents import Documents
 from antiphon.core.prompt.item_types import ITEM_TYPES, UNKNOWN, items_to_draft, needs_its_call, tools_in_items
+from antiphon.core.protocols.responses.fields import types_of
 from antiphon.core.protocols.responses.references import is_reference
 from antiphon.core.toolbox.request_tools import tools_to_box
 from antiphon.core.toolbox.tools import plain_call
@@ -21,6 +22,9 @@ from antiphon.errors import InvalidRequest
 from antiphon.wire.hosted_items import type_of
 from antiphon.wire.input_items import Item
 from antiphon.wire.responses import OutputItem
+
+# The types of items that are stored, and not found by their ids: always, or without a text.
+MAY_BE_HIDDEN = frozenset({"item_reference", "compaction_trigger", "reasoning"})
 
 # ---- on entry --------------------------------------------------------------------------------------------------------
 
@@ -75,6 +79,12 @@ def _to_stored_form(item: Item, new_id: Callable[[str], str]) -> Item:
     return kept
 
 
+def findable_ids(items: Sequence[Item]) -> tuple[str, ...] | None:
+    """The ids of items in their stored form by which they can be found, each once. None: some may not be found, which is
+    seen in what is stored of them."""
+    return tuple(dict.fromkeys([item["id"] for item in items])) if types_of(items).isdisjoint(MAY_BE_HIDDEN) else None
+
+
 # ---- what a model read of its calls ----------------------------------------------------------------------------------
 
 
@@ -105,10 +115,11 @@ def _to_stored(item: OutputItem, shown: ShownResult | None) -> OutputItem:
     return made
 
 
-def ids_without_results(items: Iterable[Item]) -> list[str]:
+def ids_without_results(items: Sequence[Item]) -> list[str]:
     """Of calls whose stored items may have what the model read, each once."""
-    if not (calls := [item for item in items if item.get("type") in _WITH_RESULT]):
+    if types_of(items).isdisjoint(_WITH_RESULT):
         return []
+    calls = [item for item in items if item.get("type") in _WITH_RESULT]
     ids = (item.get("id") for item in calls if SHOWN_RESULT not in item)
     return list(dict.fromkeys(id for id in ids if isinstance(id, str) and id))
 

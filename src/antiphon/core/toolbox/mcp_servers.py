@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct, field
 
+from antiphon.core.protocols.responses.fields import types_of
 from antiphon.errors import UNREADABLE
 from antiphon.wire.hosted_items import McpTool
 from antiphon.wire.input_items import WITH_TOOLS, Tool
@@ -190,7 +191,8 @@ def _has_secrets(tool: Tool) -> bool:
 def tools_of_request(request: CreateResponse) -> Iterator[Tool]:
     """Also those in its input items, and not those in namespaces."""
     yield from request.tools or ()
-    for item in request.input if isinstance(request.input, list) else ():
+    items = request.input if isinstance(request.input, list) else ()
+    for item in () if types_of(items).isdisjoint(WITH_TOOLS) else items:
         if item.get("type") in WITH_TOOLS and isinstance(tools := item.get("tools"), list):
             yield from (tool for tool in tools if isinstance(tool, dict))
 

@@ -9,8 +9,8 @@ from typing import Protocol, TypeVar
 
 from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.core.exchange.steps import ToolCall
-from antiphon.core.prompt.stored_form import ids_without_results, items_to_stored_form, with_results
-from antiphon.core.protocols.responses.fields import conversation_of
+from antiphon.core.prompt.stored_form import findable_ids, ids_without_results, items_to_stored_form, with_results
+from antiphon.core.protocols.responses.fields import conversation_of, types_of
 from antiphon.core.protocols.responses.references import resolved, unresolved, whole_items
 from antiphon.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable, quoted
 from antiphon.gateway.limits.threads import LARGE_BODY, LARGE_HISTORY, run_aside
@@ -367,6 +367,7 @@ class ResponseRecorder:
             parent=self._request.previous_response_id,
             conversation=self._conversation,
             input=encode_items(self._input),
+            input_ids=findable_ids(self._input),
             output=encode_items(response.output) if output is None else output,
             settings=encode_settings(response),
             background=response.background,
@@ -396,7 +397,10 @@ class NoRecorder:
 
 def items_to_keep(items: Sequence[Item]) -> list[Item]:
     """Without those that concern this request only, and those that stand for another item, which is kept itself."""
-    return [item for item in whole_items(items) if item.get("type") not in NOT_STORED]
+    whole = whole_items(items)
+    if types_of(whole).isdisjoint(NOT_STORED):
+        return list(whole)
+    return [item for item in whole if item.get("type") not in NOT_STORED]
 
 
 def _no_conversation(id: str) -> NotFound:

@@ -20,7 +20,6 @@ from antiphon.store.records import (
     Record,
     SearchBounds,
     id_of,
-    item_ids,
     items_with_ids,
     searched_rows,
 )
@@ -187,6 +186,11 @@ class MemoryTables:
         self._index(record.id, (id for id in ids if id not in known))
 
     def _index(self, row: str, items: Iterable[str]) -> None:
+        items = list(items)
+        if self._rows_with.keys().isdisjoint(items):
+            # As nearly always: at once.
+            self._rows_with.update(dict.fromkeys(items, row))
+            return
         for item in items:
             rows = self._rows_with.setdefault(item, row)
             if isinstance(rows, dict):
@@ -284,7 +288,7 @@ def _by_row(untried: Mapping[str, list[str]]) -> dict[str, set[str]]:
 
 def ids_in(record: Record) -> Sequence[str]:
     """Of the items that can be found."""
-    return [] if record.kept_after_end is not None else item_ids(record.input, record.output)
+    return [] if record.kept_after_end is not None else record.item_ids
 
 
 def size_of_record(record: Record, ids: Sequence[str]) -> int:

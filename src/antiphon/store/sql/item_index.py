@@ -50,7 +50,7 @@ def add(record: Record, now: float) -> Operation[None]:
 
 def record_keys(record: Record) -> list[bytes]:
     """The keys of its items. None, if it is not to be stored."""
-    return [] if record.kept_after_end is not None else item_keys(record.owner, record.input, record.output)
+    return [] if record.kept_after_end is not None else [item_key(record.owner, id) for id in record.item_ids]
 
 
 def item_keys(owner: str, *lists: bytes) -> list[bytes]:

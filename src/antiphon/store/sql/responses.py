@@ -14,8 +14,8 @@ from antiphon.store.sql.recent_chains import MOST_LINKS, Chain
 # An output of more bytes is long.
 LONGEST_OUTPUT = 1024 * 1024
 
-# What is written beside a record has tables of its own.
-FIELDS = tuple(name for name in Record.__struct_fields__ if name not in ("usage", "deliveries"))
+# What is written beside a record has tables of its own, also the ids of its items.
+FIELDS = tuple(name for name in Record.__struct_fields__ if name not in ("usage", "deliveries", "input_ids"))
 COLUMNS = ", ".join(FIELDS)
 # A row that exists is not changed. Unfinished responses are not marked as indexed: an older gateway may finish them. Those that
 # are not to be stored are: their items are never indexed.

@@ -8,7 +8,9 @@ is read in time that grows with its size, and no faster.
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import attrgetter
+from functools import partial
+from itertools import chain, compress
+from operator import attrgetter, is_, methodcaller
 from typing import Any
 
 import msgspec
@@ -51,6 +53,7 @@ DEEPEST_GROUP = 12
 LONGEST_PATTERN = 8 * 1024
 # What can be nested, in decoded JSON.
 NESTED = frozenset({dict, list})
+_is_dict, _is_list = partial(is_, dict), partial(is_, list)
 # The members of items that may have parts.
 WITH_PARTS = ("content", "output")
 # The words of Lark that matter here. What is not closed ends with its line, so that nothing is read twice.
@@ -86,9 +89,21 @@ def is_deeper(value: Any, levels: int) -> bool:
     for _ in range(levels):
         if not level:
             return False
-        members = [each.values() if type(each) is dict else each for each in level]
-        level = [inner for each in members for inner in each if type(inner) in NESTED]
+        level = _one_level_in(level)
     return bool(level)
+
+
+def _one_level_in(level: list[Any]) -> list[Any]:
+    """The objects and arrays in these. Without a step of Python for each member: of a long history there are thousands."""
+    kinds = set(map(type, level))
+    if kinds == {dict}:
+        each: Iterable[Any] = map(dict.values, level)
+    elif kinds == {list}:
+        each = level
+    else:
+        each = [one.values() if type(one) is dict else one for one in level]
+    members = list(chain.from_iterable(each))
+    return list(compress(members, map(NESTED.__contains__, map(type, members))))
 
 
 def check_request(request: CreateResponse, limits: RequestLimits) -> None:
@@ -102,20 +117,22 @@ def check_request(request: CreateResponse, limits: RequestLimits) -> None:
         check_items(items, "input", limits, [*_placed(request.tools, "tools")])
 
 
-def check_items(items: Iterable[Item], where: str, limits: RequestLimits, tools: Sequence[PlacedTool] = ()) -> None:
+def check_items(items: Sequence[Item], where: str, limits: RequestLimits, tools: Sequence[PlacedTool] = ()) -> None:
     """The items of the member `where`. They count together with the tools that come beside them."""
     tools = list(tools)
-    for at, item in enumerate(items):
+    # What no item has is not looked for in each: most histories have neither names nor tools nor images.
+    members = set().union(*items)
+    for at, item in enumerate(() if members.isdisjoint(("name", "tools")) else items):
         # Paths are made only for what there is: those of 200 items would take as long as all the rest of this.
         if "name" in item and isinstance(name := item["name"], str) and len(name) > limits.name_length:
             _check_name(name, f"{where}[{at}].name", limits)
         if "tools" in item and item.get("type") in WITH_TOOLS:
             tools += _placed(item["tools"], f"{where}[{at}].tools")
-        for member in WITH_PARTS:
-            if member not in item or not isinstance(parts := item[member], list):
-                continue
-            if [part for part in parts if isinstance(part, dict) and "image_url" in part]:
-                _check_images(parts, f"{where}[{at}].{member}", limits)
+    for member in WITH_PARTS:
+        if member in members and _has_images([item[member] for item in items if member in item]):
+            for at, item in enumerate(items):
+                if isinstance(parts := item.get(member), list):
+                    _check_images(parts, f"{where}[{at}].{member}", limits)
     _at_most(limits.tools, len(tools), "tools", "tool", "max_tools", code="array_above_max_length")
     for place, tool in tools:
         _check_tool(tool, place, limits)
@@ -192,6 +209,12 @@ GRAMMARS: dict[str, Callable[[str, str], None]] = {"lark": _check_lark, "regex":
 
 
 # ---- images ----------------------------------------------------------------------------------------------------------
+
+
+def _has_images(contents: Sequence[Any]) -> bool:
+    """`contents`: lists of parts, and whatever else came in their place."""
+    parts = list(chain.from_iterable(compress(contents, map(_is_list, map(type, contents)))))
+    return "image_url" in set().union(*compress(parts, map(_is_dict, map(type, parts))))
 
 
 def _check_images(parts: Iterable[Any], where: str, limits: RequestLimits) -> None:
@@ -348,6 +371,18 @@ def request_to_items(request: CreateResponse) -> list[dict[str, Any]]:
     if isinstance(request.input, str):
         return [{"type": "message", "role": "user", "content": request.input}]
     return request.input or []
+
+
+type_of = methodcaller("get", "type")
+
+
+def types_of(items: Iterable[Item]) -> set[Any]:
+    """The types of items: few, however many items there are. A type may be anything that a client sent; None is also for one
+    that has no hash."""
+    try:
+        return set(map(type_of, items))
+    except TypeError:
+        return {None, *(kind for item in items if isinstance(kind := item.get("type"), str))}
 
 
 def wants_summary(request: CreateResponse) -> str | None:

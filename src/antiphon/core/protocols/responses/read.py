@@ -115,12 +115,22 @@ def body_to_request(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> tupl
     value = _object(body, limits)
     refuse_chat_fields(value)
     ours = value.keys() & INTERNAL
-    request = convert({name: value[name] for name in value if name not in ours} if ours else value, CreateResponse, "")
+    request = _to_request({name: value[name] for name in value if name not in ours} if ours else value)
     check_request(request, limits)
     if (request.prompt_cache_options or {}).get("prewarm") is True:
         # The client wants no answer.
         request.generate = False
     return request, sorted(_unknown(value, CreateResponse))
+
+
+def _to_request(value: dict[str, Any]) -> CreateResponse:
+    """Items are objects, and that is all that is said of them here: a list of objects is taken as it is, instead of copied."""
+    items = value.get("input")
+    if not isinstance(items, list) or set(map(type, items)) != {dict}:
+        return convert(value, CreateResponse, "")
+    request = convert({**value, "input": None}, CreateResponse, "")
+    request.input = items
+    return request
 
 
 @cache

@@ -7,8 +7,11 @@ items are those of the client, and is left out of the prompt.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import compress
 from typing import Any
 
+from antiphon.core.protocols.responses.fields import type_of
 from antiphon.core.protocols.responses.read import convert
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.hosted_items import MAY_BE_BARE
@@ -62,6 +65,9 @@ def is_address(url: str) -> bool:
 STAND_INS = frozenset({"item_reference", "reasoning", *MAY_BE_BARE})
 
 
+_MAY_STAND = frozenset({*STAND_INS, None})
+
+
 def stands_for(item: Item) -> str | None:
     """The id of the item that this one stands for. None: it stands for itself."""
     kind = item.get("type")
@@ -75,8 +81,11 @@ def stands_for(item: Item) -> str | None:
     return id if is_meant and isinstance(id, str) else None
 
 
-def may_stand_for_others(items: Iterable[Item]) -> list[Item]:
+def may_stand_for_others(items: Sequence[Item]) -> list[Item]:
     """The items whose type alone does not say that they stand for themselves: most requests have none."""
+    with suppress(TypeError):
+        # Without a step of Python for each item: long histories are looked through several times.
+        return list(compress(items, map(_MAY_STAND.__contains__, map(type_of, items))))
     return [item for item in items if not isinstance(kind := item.get("type"), str) or kind in STAND_INS]
 
 
@@ -93,7 +102,9 @@ def _is_bare(item: Item) -> bool:
 
 def whole_items(items: Sequence[Item]) -> Sequence[Item]:
     """The items that stand for themselves."""
-    return [item for item in items if stands_for(item) is None] if may_stand_for_others(items) else items
+    if all(stands_for(item) is None for item in may_stand_for_others(items)):
+        return items
+    return [item for item in items if stands_for(item) is None]
 
 
 def whole_ids(*lists: Iterable[Item]) -> set[str]:
@@ -117,7 +128,7 @@ def resolved(history: Sequence[Item], own: Sequence[Item], found: Mapping[str, I
 
     A reference that leads nowhere is an error.
     """
-    if not may_stand_for_others(own):
+    if not any(is_reference(item) or stands_for(item) is not None for item in may_stand_for_others(own)):
         return list(own)
     known: set[str] | None = None
     items: list[Item] = []
