@@ -182,7 +182,7 @@ async def upload(gateway: GatewayUnderTest, content: bytes, name: str) -> str:
 
 async def test_a_file_at_an_address_is_refused(gateway: GatewayUnderTest) -> None:
     messages = user(document({"type": "url", "url": "https://a.example/b.pdf"}))
-    assert "`messages[0].content[0].source.url` cannot be used" in await refused(gateway, messages)
+    assert "`messages[0].content[0].source.url` cannot be read" in await refused(gateway, messages)
 
 
 # ---- what has no effect ------------------------------------------------------------------------------------------------

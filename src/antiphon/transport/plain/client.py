@@ -18,7 +18,7 @@ async def next_piece(answer: aiohttp.ClientResponse, within: float = math.inf) -
     nothing comes within so many seconds."""
     if answer.content.is_eof():
         # All of it has come, as of most whole answers: to wait for it would cost a timer.
-        return answer.content.read_nowait()
+        return await answer.content.readany()
     was_closed = False
     until = asyncio.get_running_loop().time() + within
     while True:
