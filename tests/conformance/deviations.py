@@ -174,7 +174,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     ),
     Deviation(
         OPENAI,
-        "item",
+        r"item|" + RESPONSE + r"output\[\]",
         "OpenAI adds the item of an image without a result; the document requires the member.",
         message='"result" is a required property',
         member="status",

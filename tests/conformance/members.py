@@ -53,6 +53,9 @@ def typed_objects(value: Any, stands_in: str = "", where: str = "") -> Iterator[
     name = kind if isinstance(kind, str) else stands_in
     if name in (ADDED, DONE, "response"):
         where = name.rpartition(".")[2]
+    elif where == "response" and name.endswith("_call") and value.get("status") == "in_progress":
+        # An unfinished response has its items as they were added.
+        where = "added"
     if name:
         yield Typed(name if not where or name.startswith("response") else f"{name} in {where}", value)
     for member, inner in value.items():

@@ -56,6 +56,15 @@ def test_where_an_object_stands_makes_a_difference() -> None:
     assert "image_generation_call in done: result missing" in found({"type": "response.output_item.done", **event})
 
 
+def test_an_unfinished_response_has_its_items_as_they_were_added() -> None:
+    item = {"type": "image_generation_call", "id": "ig_1", "status": "in_progress"}
+    response = {**run_answers({}, text("Hi"))[0]["response"], "status": "in_progress", "output": [item]}
+    event = {"type": "response.in_progress", "sequence_number": 1, "response": response}
+    assert violations(event) == []
+    item["status"] = "completed"
+    assert any("result is missing" in each for each in violations(event))
+
+
 @pytest.mark.parametrize("deviation", MEMBER_DEVIATIONS, ids=lambda each: f"{each.kind} {each.object} {each.members}")
 def test_a_deviation_has_a_reason_and_is_about_something_recorded(deviation: MemberDeviation) -> None:
     assert deviation.kind in ("null", "missing", "extra")
