@@ -113,18 +113,20 @@ def test_every_module_can_be_imported_without_what_only_unix_has() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_a_gateway_serves_and_stops_in_order_without_handlers_of_signals(
-    engine: MockEngine, number: signal.Signals
+    engine: MockEngine, number: signal.Signals, tmp_path: Path
 ) -> None:
+    # What killed gateways left elsewhere could be locked on Unix only.
+    environment = {**bare_environment(), "TMPDIR": str(tmp_path)}
     arguments = ["antiphon", "serve", "--port", "0", "--upstream", engine.url]
     program = f"{OBSTACLES}\nsys.argv = {arguments!r}\nfrom antiphon.cli import main\nmain()"
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=bare_environment()
+        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=environment
     )
     assert process.stdout is not None
     try:
         async with asyncio.timeout(60):
             line = (await process.stdout.readline()).decode()
-            assert "Antiphon is ready at" in line
+            assert "Antiphon is ready at" in line, (await process.communicate())[1].decode()
             url = f"{line.split()[-1]}/responses"
             async with aiohttp.ClientSession() as client, client.post(url, json={"input": "Hi"}) as answer:
                 assert (await answer.json())["status"] == "completed"

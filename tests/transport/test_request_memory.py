@@ -30,8 +30,9 @@ async def test_a_request_is_gone_without_the_garbage_collector(
         return serve(connection, request, *more)
 
     monkeypatch.setattr(DirectConnection, "_serve", served)
+    # Of the many objects of many tests it takes seconds, in which an engine would seem to be gone.
+    gc.collect()
     async with running_gateway(engine, transport="fast") as gateway, dialled(gateway) as client:
-        gc.collect()
         gc.disable()
         try:
             await client.send(post(body))
