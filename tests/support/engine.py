@@ -24,11 +24,11 @@ KNOWN_FIELDS = set(
 OWN_FIELDS = {
     "llamacpp": set(
         "reasoning_format dry_multiplier dry_allowed_length dry_penalty_last_n dry_sequence_breakers grammar "
-        "chat_template_kwargs".split()
+        "chat_template_kwargs top_k".split()
     ),
-    "vllm": {"chat_template_kwargs", "prompt_cache_key"},
-    "lmdeploy": {"chat_template_kwargs", "prompt_cache_key"},
-    "sglang": {"chat_template_kwargs", "prompt_cache_key"},
+    "vllm": {"chat_template_kwargs", "prompt_cache_key", "top_k"},
+    "lmdeploy": {"chat_template_kwargs", "prompt_cache_key", "top_k"},
+    "sglang": {"chat_template_kwargs", "prompt_cache_key", "top_k"},
 }
 MESSAGE_FIELDS = {"role", "content", "reasoning_content", "reasoning", "tool_calls", "tool_call_id"}
 PART_TYPES = {"text", "image_url", "input_audio"}

@@ -66,6 +66,7 @@ class ChatRequest(Struct, kw_only=True):
     max_completion_tokens: int | UnsetType = UNSET
     temperature: float | UnsetType = UNSET
     top_p: float | UnsetType = UNSET
+    top_k: int | UnsetType = UNSET
     presence_penalty: float | UnsetType = UNSET
     frequency_penalty: float | UnsetType = UNSET
     stop: str | list[str] | UnsetType = UNSET

@@ -71,6 +71,8 @@ class Beyond(Struct, omit_defaults=True):
     engine_fields: dict[str, Any] | None = None
     # What the engine's answer has beside the members of the API is passed on.
     passes_extras: bool = False
+    # From how many of the likeliest tokens each one is chosen.
+    top_k: int | None = None
     # The text ends before the first of these, and the response says before which.
     stop_sequences: list[str] | None = None
     # The items of code that was run name the files that it has written, and the response names its container.

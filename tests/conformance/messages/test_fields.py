@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.client_conversations import GREETING, THOUGHT
 from support.engine import MockEngine, answer, call, text
-from support.gateway import GatewayUnderTest
+from support.gateway import GatewayUnderTest, standing_before
 from support.messages import HI, PATH, VERSION, Body, body, create, refused
 
 LOOK = {"name": "look", "description": "Looks.", "input_schema": {"type": "object", "properties": {}}}
@@ -43,7 +43,7 @@ CASES: dict[str, Case] = {
     ),
     "temperature": Case({"temperature": 0.5}, {"temperature": 0.5}),
     "top_p": Case({"top_p": 0.9}, {"top_p": 0.9}),
-    "top_k": left_out("top_k", 5),
+    "top_k": Case({"top_k": 5}, notice="field top_k was left out: this engine does not take it"),
     "tools": Case({"tools": [LOOK]}, {"tool_choice": "auto"}),
     "tool_choice": Case(
         {"tools": [LOOK], "tool_choice": {"type": "auto", "disable_parallel_tool_use": True}}, {"parallel_tool_calls": False}
@@ -98,6 +98,13 @@ async def test_a_field_is_sent_or_its_client_is_told(gateway: GatewayUnderTest, 
         assert (status, message["content"]) == (200, [{"type": "text", "text": "Hello world"}]), name
         assert case.sent.items() <= engine.last.items(), name
         assert case.notice in gateway.notice if case.notice else not gateway.notice, name
+
+
+@pytest.mark.parametrize("kind", ["llamacpp", "vllm", "sglang", "lmdeploy"])
+async def test_an_engine_that_knows_top_k_gets_it(kind: str) -> None:
+    async with standing_before(kind) as (gateway, engine):
+        await create(gateway, top_k=5)
+        assert (engine.last["top_k"], gateway.notice) == (5, "")
 
 
 @pytest.mark.parametrize(

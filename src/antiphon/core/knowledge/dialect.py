@@ -156,6 +156,8 @@ class Dialect(Struct, frozen=True):
     takes_logprobs_with_tools: bool = True
     # False: `stream_options` is rejected.
     takes_stream_options: bool = True
+    # OpenAI's API does not have it.
+    takes_top_k: bool = False
     # Fields that are always sent, and those that are sent with a constrained answer.
     extra: Mapping[str, Any] = field(default_factory=dict)
     constrained_extra: Mapping[str, Any] = field(default_factory=dict)

@@ -37,6 +37,7 @@ LLAMACPP = structs.replace(
     max_tokens_member="max_completion_tokens",
     # logprobs + tools + stream is a 400.
     takes_logprobs_with_tools=False,
+    takes_top_k=True,
     continues_last_message=True,
     no_thinking={"reasoning_effort": "none"},
     # A grammar is made from the schema. It also constrains answers with tools, which stay in the prompt, but allows no calls.
@@ -91,6 +92,7 @@ VLLM = structs.replace(
     # The names that templates have for it.
     no_thinking={"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": False, "thinking": False}},
     max_tokens_member="max_completion_tokens",
+    takes_top_k=True,
     enforces_required=True,
     enforces_named=True,
     constrains_json=True,
@@ -134,6 +136,7 @@ LMDEPLOY = structs.replace(
     efforts={**PLAIN.efforts, "xhigh": "max", "max": "max"},
     no_thinking={"chat_template_kwargs": {"enable_thinking": False, "thinking": False}},
     max_tokens_member="max_completion_tokens",
+    takes_top_k=True,
     # Fields that it does not know are ignored (serve/openai/protocol.py); a router in front of several may use it.
     cache_key_member="prompt_cache_key",
     constrains_json=True,
@@ -160,6 +163,7 @@ SGLANG = structs.replace(
     # The names that templates have for it.
     no_thinking={"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": False, "thinking": False}},
     max_tokens_member="max_completion_tokens",
+    takes_top_k=True,
     enforces_required=True,
     enforces_named=True,
     constrains_json=True,
@@ -213,6 +217,7 @@ LMSTUDIO = structs.replace(
     name="lmstudio",
     signs=(Sign("/api/v0/models", "data/0/compatibility_type"), Sign("/v1/models", "data/0/owned_by", "organization_owner")),
     reasoning_member="reasoning_content",
+    takes_top_k=True,
     window=(
         Lookup("/api/v0/models", "data/{at}/loaded_context_length"),
         Lookup("/api/v0/models", "data/{at}/max_context_length"),

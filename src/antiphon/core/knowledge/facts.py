@@ -64,6 +64,7 @@ WORDS: Mapping[str, str | tuple[str, str]] = {
     "thinks": ("the model thinks if it can", "thinking is switched off"),
     "takes_logprobs_with_tools": ("logprobs are taken beside tools", "logprobs are rejected beside tools"),
     "takes_stream_options": ("the engine takes `stream_options`", "the engine rejects `stream_options`"),
+    "takes_top_k": ("the engine takes `top_k`", "the engine takes no `top_k`"),
     "extra": "always sent: {}",
     "constrained_extra": "sent with a constrained answer: {}",
     "parses_answers": ("the engine parses the model's answers", "the engine's parser fails on the model's answers: it is off"),

@@ -24,7 +24,7 @@ from antiphon.core.toolbox.prompt_texts import must_call, tools_to_text
 from antiphon.core.toolbox.requirements import Requirements, takes_format
 from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.wire.chat import ChatRequest, StreamOptions
-from antiphon.wire.responses import CreateResponse, ReasoningOptions, TextFormat, TextOptions
+from antiphon.wire.responses import Beyond, CreateResponse, ReasoningOptions, TextFormat, TextOptions
 
 VERBOSITY = {
     "low": "Keep your answers short: only what was asked for.",
@@ -39,6 +39,7 @@ _sent_as_given = attrgetter(*SENT_AS_GIVEN)
 NO_OPTIONS = TextOptions()
 WITH_USAGE = StreamOptions()
 
+NO_TOP_K = "field top_k was left out: this engine does not take it"
 UNSEEN_IMAGES = "images were sent, but the model may not see them: its engine says so, or has accepted one and ignored it"
 
 
@@ -72,8 +73,8 @@ def make_chat(
         _add_free_extra(chat, sampling)
     if request.reasoning is not None:
         _note_lost_effort(request.reasoning, chat, dialect, notices)
-    if request.beyond is not None and request.beyond.engine_fields:
-        _join_template_arguments(chat, request.beyond.engine_fields)
+    if request.beyond is not None:
+        _beyond(request.beyond, chat, dialect, notices)
     return MadeChat(chat, logprobs, notices)
 
 
@@ -119,6 +120,15 @@ def _add_engine_fields(chat: ChatRequest, fields: Mapping[str, Any]) -> None:
             setattr(chat, name, fields[name])
     if extras:
         chat.extras = extras
+
+
+def _beyond(beyond: Beyond, chat: ChatRequest, dialect: Dialect, notices: list[str]) -> None:
+    if beyond.engine_fields:
+        _join_template_arguments(chat, beyond.engine_fields)
+    if beyond.top_k and dialect.takes_top_k:
+        chat.top_k = beyond.top_k
+    elif beyond.top_k:
+        notices.append(NO_TOP_K)
 
 
 def _join_template_arguments(chat: ChatRequest, fields: Mapping[str, Any]) -> None:

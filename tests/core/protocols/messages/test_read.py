@@ -256,7 +256,6 @@ def test_a_conversation_is_known_by_its_session(headers: dict[str, str], user: s
 def test_what_has_no_effect_is_said() -> None:
     made = read(
         {"anthropic-user-profile-id": "u"},
-        top_k=5,
         speed="fast",
         output_config={"task_budget": {"type": "tokens", "total": 9}, "size": 1},
         container={"skills": [{}]},
@@ -264,7 +263,6 @@ def test_what_has_no_effect_is_said() -> None:
     )
     assert made.unknown == ["colour", "output_config.size"]
     assert made.notices == [
-        "field top_k was left out: it has no effect here",
         "field speed was left out: it has no effect here",
         "field output_config.task_budget was left out: it has no effect here",
         "field anthropic-user-profile-id was left out: it has no effect here",

@@ -1,5 +1,6 @@
 """Recorded engine streams as messages: the same whether they are streamed or whole."""
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -63,3 +64,12 @@ def test_some_recordings_think_and_some_call() -> None:
         whole = msgspec.json.decode(MESSAGES.whole(response, asked.request, asked.facts))
         kinds.update(block["type"] for block in whole["content"])
     assert kinds == {"text", "thinking", "tool_use"}
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=IDS)
+def test_no_text_has_a_tag_of_a_call_or_of_a_thought(path: Path) -> None:
+    asked = read(thinking={"type": "adaptive"}, tools=[WEATHER])
+    response = last_response(run(path, asked.request))
+    whole = msgspec.json.decode(MESSAGES.whole(response, asked.request, asked.facts))
+    texts = [block["text"] for block in whole["content"] if block["type"] == "text"]
+    assert not [text for text in texts if re.search(r"</?(tool_call|think)>", text)]

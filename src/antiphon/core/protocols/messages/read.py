@@ -55,7 +55,7 @@ OBJECTS: Mapping[str, type[Struct]] = {
 }
 # The fields that are accepted, and change nothing here.
 DROPPED = (
-    *("top_k", "service_tier", "speed", "inference_geo", "output_config.task_budget", "thinking.block_binding"),
+    *("service_tier", "speed", "inference_geo", "output_config.task_budget", "thinking.block_binding"),
     *("billing_policy", "diagnostics", "fallbacks", "fallback_credit_token"),
 )
 # Values that are the same as nothing.
@@ -239,6 +239,7 @@ def _beyond(given: CreateMessage) -> Beyond:
             raise InvalidRequest(problem, param=f"stop_sequences[{at}]", code="invalid_value")
     edit = _edit(given, COMPACT) or ContextEdit(COMPACT)
     return Beyond(
+        top_k=given.top_k,
         stop_sequences=given.stop_sequences or None,
         shows_files=True,
         may_pause=True,
