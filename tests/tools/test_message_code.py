@@ -13,6 +13,7 @@ from support.kernels import ScriptedKernels, interpreting, prints
 from support.messages import HI, PATH, VERSION, Body, body, create, fold, refused, stream
 
 from antiphon.errors import ApiError, OutOfTime, ShuttingDown
+from antiphon.sandbox.runs import KernelRun
 
 TOOLS = [{"type": "code_execution_20250825", "name": "code_execution"}]
 CODE = "plot()"
@@ -52,6 +53,17 @@ async def test_what_code_has_written_can_be_downloaded(engine: MockEngine, tmp_p
         assert (await gateway.get(path, method="DELETE", headers=VERSION))[1]["type"] == "file_deleted"
         status, gone = await gateway.get(path, headers=VERSION)
         assert (status, gone["error"]["type"]) == (404, "not_found_error")
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_code_that_raises_has_a_return_code(engine: MockEngine, tmp_path: Path, streams: bool) -> None:
+    engine.will(RUN, text("It cannot be drawn."))
+    raises = ScriptedKernels({CODE: lambda folder: KernelRun("ZeroDivisionError: division by zero", failed=True)})
+    async with interpreting(engine, raises, tmp_path) as gateway:
+        message = fold(await stream(gateway, tools=TOOLS)) if streams else await create(gateway, tools=TOOLS)
+    result = message["content"][1]["content"]
+    assert (result["type"], result["return_code"]) == ("code_execution_result", 1)
+    assert result["stdout"] == "ZeroDivisionError: division by zero"
 
 
 @pytest.mark.parametrize("form", ["id", "object"])

@@ -75,7 +75,8 @@ class Beyond(Struct, omit_defaults=True):
     top_k: int | None = None
     # The text ends before the first of these, and the response says before which.
     stop_sequences: list[str] | None = None
-    # The items of code that was run name the files that it has written, and the response names its container.
+    # The items of code that was run name the files that it has written, and say whether it raised an exception, and the
+    # response names its container.
     shows_files: bool = False
     # A response that is out of time ends with the calls that were run, and its client lets the model go on from there.
     may_pause: bool = False

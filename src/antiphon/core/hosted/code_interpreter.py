@@ -43,13 +43,14 @@ MORE = "and {count} more"
 
 class CodeData(Struct, frozen=True):
     """`images`: as data URLs. `files`: all of the container, which may be linked. `written`: the names of those that this run
-    has made or changed."""
+    has made or changed. `raised`: it ended with an exception, or with its interpreter."""
 
     container_id: str
     logs: str = ""
     images: list[str] = []
     files: list[CodeFile] = []
     written: list[str] = []
+    raised: bool = False
     # Of the container, as ISO 8601 has it; "" if it is not known.
     expires_at: str = ""
 
@@ -59,10 +60,11 @@ def data_to_outputs(data: CodeData) -> list[Output]:
     return [*logs, *({"type": "image", "url": url} for url in data.images)]
 
 
-def written_files(data: CodeData) -> list[Output]:
-    """The API has no output for them: it shows those that the answer links."""
-    files = (file for file in data.files if file.name in data.written)
-    return [{"type": "file", "file_id": file.id, "filename": file.name} for file in files]
+def outputs_beyond(data: CodeData) -> list[Output]:
+    """What the API has no output for: it shows the files that the answer links, and an exception as text."""
+    files = [file for file in data.files if file.name in data.written]
+    written = [{"type": "file", "file_id": file.id, "filename": file.name} for file in files]
+    return [*written, *([{"type": "exception"}] if data.raised else ())]
 
 
 def data_to_result(data: CodeData, *, failed: bool = False) -> ToolResult:
@@ -183,7 +185,7 @@ class CodeInterpreterForm(FunctionForm):
         data = data_of(self._result, CodeData)
         if data is None or OUTPUTS not in self._style.included:
             return None
-        return [*data_to_outputs(data), *(written_files(data) if self._style.shows_files else ())]
+        return [*data_to_outputs(data), *(outputs_beyond(data) if self._style.shows_files else ())]
 
     @property
     def code(self) -> str:

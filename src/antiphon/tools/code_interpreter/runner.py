@@ -120,6 +120,7 @@ def _to_data(container: Container, ran: Run) -> CodeData:
         images,
         [CodeFile(file.id, file.name) for file in ran.files],
         [file.name for file in ran.written],
+        ran.result.failed,
         datetime.fromtimestamp(int(container.expires_at), UTC).isoformat().replace("+00:00", "Z"),
     )
 

@@ -90,10 +90,11 @@ def _web_fetch(item: WebSearchCall, action: Mapping[str, Any], results: list[dic
 def _code(item: CodeInterpreterCall) -> ServerCall:
     logs = [each["logs"] for each in item.outputs or () if each["type"] == "logs"]
     written = [each["file_id"] for each in item.outputs or () if each["type"] == "file"]
+    failed = item.status != "completed" or any(each["type"] == "exception" for each in item.outputs or ())
     result = {
         "stdout": "\n".join(logs),
         "stderr": "",
-        "return_code": int(item.status != "completed"),
+        "return_code": int(failed),
         "content": [{"type": "code_execution_output", "file_id": id} for id in written],
     }
     return _call(item.id, CODE, {"code": item.code or ""}, {"type": "code_execution_result", **result})
