@@ -111,7 +111,7 @@ soak-usage: $(VENV)/installed-dev ## two minutes of two gateways with two worker
 shape: $(VENV)/installed-dev ## the shape of the source tree beside its targets: folders, functions, classes, what runs for a "hello" (ARGS="--names --tests --tree PATH")
 	$(BIN)/python -m shape --before shape/before.json $(ARGS)
 
-shape-costs: $(VENV)/installed-dev ## shape, and what requests cost in instructions and memory, in three minutes (needs valgrind)
+shape-costs: $(VENV)/installed-dev ## shape, and what requests cost in instructions and memory, in a few minutes (needs valgrind)
 	$(BIN)/python -m shape --costs --before shape/before.json $(ARGS)
 
 bench-models: $(VENV)/installed-dev ## measure what a small model gets done, in hours; writes docs/small_models.md (ARGS=--help: parts of it)

@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--static", action="store_true", help="only what is found by reading the sources, in a second")
     made.add_argument("--tests", action="store_true", help="also count the tests, which takes a while")
     made.add_argument(
-        "--costs", action="store_true", help="also count instructions and memory, in three minutes; needs valgrind"
+        "--costs", action="store_true", help="also count instructions and memory, in a few minutes; needs valgrind"
     )
     made.add_argument("--names", action="store_true", help="also list the modules, functions and classes behind the figures")
     made.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file, too")

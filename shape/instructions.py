@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from shape.callgrind import WRAPPER, Instructions, count_run
 from shape.client import CHAT, MESSAGES, PASSED, RESPONSES, RESPONSES_WITH_TOOLS, Api, Client, history
@@ -24,6 +25,8 @@ MILLION, THOUSAND = 1e6, 1e3
 BLOCKS = 5
 SHORT, LONG = 16, 1016
 ITEMS = 200
+# What is compared of two APIs.
+A_WHOLE, A_STREAM, A_DELTA = FIGURES = "a whole answer", f"a stream of {SHORT} deltas", "one delta"
 
 
 @dataclass(frozen=True)
@@ -35,26 +38,47 @@ class Case:
     times: int
 
 
-def case_of(what: str, api: Api, deltas: int) -> Case:
+def case_of(what: str, api: Api, deltas: int, times: int = 60) -> Case:
     """`deltas`: 0 for an answer that is not streamed."""
     if deltas:
-        return Case(what, lambda client: client.stream(deltas, api), 60)
+        return Case(what, lambda client: client.stream(deltas, api), times)
     return Case(what, lambda client: client.whole(api=api), 100)
 
 
-WHOLE = Case("a whole answer", lambda client: client.whole(), 200)
-STREAM = Case(f"a stream of {SHORT} deltas", lambda client: client.stream(SHORT), 120)
+class ApiCases(NamedTuple):
+    """What is asked by one API: a whole answer, a short stream and a long one."""
+
+    whole: Case
+    short: Case
+    long: Case
+
+
+def cases_by(name: str, api: Api) -> ApiCases:
+    return ApiCases(
+        case_of(f"{A_WHOLE}, by {name}", api, 0),
+        case_of(f"{A_STREAM}, by {name}", api, SHORT),
+        case_of(f"a stream of {LONG} deltas, by {name}", api, LONG, times=2),
+    )
+
+
+WHOLE = Case(A_WHOLE, lambda client: client.whole(), 200)
+STREAM = Case(A_STREAM, lambda client: client.stream(SHORT), 120)
 LONG_STREAM = Case(f"a stream of {LONG} deltas", lambda client: client.stream(LONG), 10)
 HISTORY = Case(f"a whole answer to {ITEMS} items", lambda client: client.whole(history(ITEMS)), 30)
 PASSED_ON = case_of(f"a chat stream of {SHORT} deltas that is passed on", PASSED, SHORT)
 PASSED_WHOLE = Case("a whole chat answer that is passed on", lambda client: client.passed(), 200)
-# A request by another API, and the same by the Responses API.
-PAIRS = tuple(
-    (case_of(f"{what}, by {name}", api, deltas), case_of(what, same, deltas))
-    for name, api, same in (("messages", MESSAGES, RESPONSES), ("chat completions with a tool", CHAT, RESPONSES_WITH_TOOLS))
-    for what, deltas in (("a whole answer", 0), (f"a stream of {SHORT} deltas", SHORT))
+# What is asked by another API, and the same by the Responses API.
+BESIDE = {
+    "messages": (cases_by("messages", MESSAGES), cases_by("responses", RESPONSES)),
+    "chat completions with a tool": (
+        cases_by("chat completions with a tool", CHAT),
+        cases_by("responses with a tool", RESPONSES_WITH_TOOLS),
+    ),
+}
+CASES = (
+    *(WHOLE, STREAM, LONG_STREAM, HISTORY, PASSED_ON, PASSED_WHOLE),
+    *(case for pair in BESIDE.values() for cases in pair for case in cases),
 )
-CASES = (WHOLE, STREAM, LONG_STREAM, HISTORY, PASSED_ON, PASSED_WHOLE, *(case for pair in PAIRS for case in pair))
 
 
 @dataclass(frozen=True)
@@ -74,13 +98,24 @@ def rows(tree: Tree) -> Iterator[Row]:
 def rows_of(costs: Costs) -> Iterator[Row]:
     for case in (WHOLE, STREAM, HISTORY, PASSED_ON, PASSED_WHOLE):
         yield _row(f"instructions of {case.what}, millions", costs.blocks[case], MILLION)
-    for case, same in PAIRS:
-        more = min(costs.blocks[case]) / min(costs.blocks[same]) - 1
-        yield Row(f"instructions of {case.what}: beside the Responses API's", f"{more:+.1%}", TARGET_BESIDE, 1 + more)
-    short = min(costs.blocks[STREAM])
-    deltas = [(long - short) / (LONG - SHORT) for long in costs.blocks[LONG_STREAM]]
-    yield _row("instructions of one delta, thousands", deltas, THOUSAND)
+    for name, (cases, same) in BESIDE.items():
+        for what, cost, others in zip(FIGURES, figures_of(cases, costs), figures_of(same, costs), strict=True):
+            more = cost / others - 1
+            found = f"instructions of {what}, by {name}: beside the Responses API's"
+            yield Row(found, f"{more:+.1%}", TARGET_BESIDE, 1 + more)
+    yield _row(f"instructions of {A_DELTA}, thousands", deltas_of(STREAM, LONG_STREAM, costs), THOUSAND)
     yield _row("instructions from the start to the first answer, millions", [costs.served], MILLION)
+
+
+def figures_of(cases: ApiCases, costs: Costs) -> tuple[float, float, float]:
+    whole, short = (min(costs.blocks[case]) for case in (cases.whole, cases.short))
+    return whole, short, min(deltas_of(cases.short, cases.long, costs))
+
+
+def deltas_of(short: Case, long: Case, costs: Costs) -> list[float]:
+    """What one delta costs: by each block of long streams, without what a short one costs."""
+    least = min(costs.blocks[short])
+    return [(cost - least) / (LONG - SHORT) for cost in costs.blocks[long]]
 
 
 async def measure(tree: Tree) -> Costs:

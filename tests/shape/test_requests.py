@@ -12,7 +12,7 @@ from shape.callgrind import count_run, is_missing, total
 from shape.client import CHAT, MESSAGES, PASSED, Client, history
 from shape.engine import Engine
 from shape.gateway import running_gateway
-from shape.instructions import CASES, LONG_STREAM, Costs, rows_of
+from shape.instructions import BESIDE, CASES, LONG_STREAM, Costs, rows_of
 from shape.profiled import Counter
 from shape.tree import read_tree
 
@@ -139,9 +139,17 @@ def test_instructions_of_a_command_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_cost_is_the_least_of_its_blocks_and_a_delta_what_a_longer_stream_has_more() -> None:
-    blocks = {case: [1_500_000.0, 1_400_000.0, 2_000_000.0] for case in CASES} | {LONG_STREAM: [41_500_000.0, 41_400_000.0]}
+    long_streams = [LONG_STREAM, *(cases.long for pair in BESIDE.values() for cases in pair)]
+    blocks = {case: [1_500_000.0, 1_400_000.0, 2_000_000.0] for case in CASES}
+    blocks |= {case: [41_500_000.0, 41_400_000.0] for case in long_streams}
     found = {row.what: row for row in rows_of(Costs(2_000_000_000, blocks))}
     whole = found["instructions of a whole answer, millions"]
     assert (whole.measured, whole.value) == ("1.4 (to 2)", 1_400_000)
     assert found["instructions of one delta, thousands"].measured == "40 (to 40.1)"
     assert found["instructions from the start to the first answer, millions"].measured == "2,000"
+    assert found["instructions of one delta, by messages: beside the Responses API's"].measured == "+0.0%"
+    cases, same = BESIDE["messages"]
+    blocks |= {cases.whole: [1_540_000.0], same.long: [51_400_000.0]}
+    found = {row.what: row for row in rows_of(Costs(2_000_000_000, blocks))}
+    assert found["instructions of a whole answer, by messages: beside the Responses API's"].measured == "+10.0%"
+    assert found["instructions of one delta, by messages: beside the Responses API's"].measured == "-20.0%"
