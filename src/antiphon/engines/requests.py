@@ -30,7 +30,7 @@ from antiphon.engines.replies import (
     split_credentials,
 )
 from antiphon.errors import UNREADABLE, ApiError, EngineUnavailable
-from antiphon.transport import CLOSE_CONNECTION, Endpoint, EndpointOptions, Stale, next_piece, transport_of
+from antiphon.transport import CLOSE_CONNECTION, Endpoint, EndpointOptions, PieceReader, Stale, transport_of
 from antiphon.wire.chat import ChatRequest
 
 # A longer Retry-After of an engine is not waited for here, but passed on to the client.
@@ -195,9 +195,10 @@ class EngineRequests:
         within = self._options.first_byte_timeout
         # Around all of them: for each, it would cost as much as the reading itself.
         async with ours(self.root):
-            while data := await next_piece(answer, within):
-                yield data
-                within = self._options.idle_timeout
+            with PieceReader(answer) as reader:
+                while data := await reader.next(within):
+                    yield data
+                    within = self._options.idle_timeout
 
     async def count_tokens(self, text: str, model: str) -> int | None:
         """By the engine's own tokenizer, where it has an endpoint for it."""

@@ -34,7 +34,7 @@ from antiphon.transport.interfaces import (
     Stale,
     Transport,
 )
-from antiphon.transport.plain.client import next_piece
+from antiphon.transport.plain.client import PieceReader
 from antiphon.transport.websocket import Socket
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "MessageStream",
     "NotHttp",
     "NotReachable",
+    "PieceReader",
     "Receiver",
     "Runner",
     "SlowBody",
@@ -63,7 +64,6 @@ __all__ = [
     "choose",
     "cut_off",
     "make_session",
-    "next_piece",
     "reads_whole",
     "transport_of",
 ]

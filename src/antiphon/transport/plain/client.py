@@ -3,6 +3,8 @@
 import asyncio
 import math
 from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
 
 import aiohttp
 
@@ -13,25 +15,68 @@ from antiphon.transport.interfaces import NO_RECEIVER, EndpointOptions, NotHttp,
 LOOK_INTERVAL = 0.5
 
 
-async def next_piece(answer: aiohttp.ClientResponse, within: float = math.inf) -> bytes:
-    """The next piece of a body, b"" at its end. A connection that stays closed has no more to give. Raises TimeoutError if
-    nothing comes within so many seconds."""
-    if answer.content.is_eof():
-        # All of it has come, as of most whole answers: to wait for it would cost a timer.
-        return await answer.content.readany()
-    was_closed = False
-    until = asyncio.get_running_loop().time() + within
-    while True:
+class PieceReader:
+    """Reads a body piece by piece. One timer watches all waits: one for each piece would cost more than the reading itself.
+
+    A connection that stays closed has no more to give, which is NotHttp.
+    """
+
+    __slots__ = ("_answer", "_began", "_loop", "_timer", "_waits", "_was_closed", "_within")
+
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self._answer = answer
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._waits = False
+        # Of the wait that goes on: when it began, how long it may take, and whether the connection was closed at the last look.
+        self._began, self._within, self._was_closed = 0.0, math.inf, False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def next(self, within: float = math.inf) -> bytes:
+        """The next piece, b"" at the end. Raises TimeoutError if nothing comes within so many seconds."""
+        content = self._answer.content
+        if content.is_eof():
+            # All of it has come, as of most whole answers.
+            return await content.readany()
+        self._began, self._within, self._was_closed = self._loop.time(), within, False
+        if self._timer is None or within < LOOK_INTERVAL:
+            self._look_in(min(LOOK_INTERVAL, within))
+        self._waits = True
         try:
-            async with asyncio.timeout(min(LOOK_INTERVAL, within)):
-                return await answer.content.readany()
-        except TimeoutError:
-            if asyncio.get_running_loop().time() >= until:
-                raise
-            is_closed = answer.connection is not None and answer.connection.closed
-            if was_closed and is_closed:
-                raise NotHttp from None
-            was_closed = is_closed
+            return await content.readany()
+        finally:
+            self._waits = False
+
+    def _look_in(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if not self._waits:
+            # The next wait begins with a timer.
+            return
+        now = self._loop.time()
+        until = self._began + self._within
+        if now >= until:
+            self._answer.content.set_exception(TimeoutError())
+            return
+        waits_until = self._began + LOOK_INTERVAL
+        if now >= waits_until:
+            is_closed = self._answer.connection is not None and self._answer.connection.closed
+            if self._was_closed and is_closed:
+                self._answer.content.set_exception(NotHttp())
+                return
+            self._was_closed, waits_until = is_closed, now + LOOK_INTERVAL
+        self._look_in(min(waits_until, until) - now)
 
 
 class PulledAnswer:
@@ -81,9 +126,10 @@ class PulledAnswer:
                 self.close()
 
     async def _pull(self) -> None:
-        while data := await next_piece(self._answer):
-            await self._wanted.wait()
-            self._receiver.receive(data)
+        with PieceReader(self._answer) as pieces:
+            while data := await pieces.next():
+                await self._wanted.wait()
+                self._receiver.receive(data)
 
     def _pulled(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
