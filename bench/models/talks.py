@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import aiohttp
 import msgspec
 
+from antiphon.core.toolbox.examples import AGENT, FUNCTIONS
 from antiphon.core.toolbox.prompt_texts import PROMPT_SENTENCES
 from bench.models.conversations import Call, Conversation
 from bench.models.questions import Question, Tool
@@ -20,10 +21,11 @@ TIMEOUT = 300.0
 MOST_TOKENS = 256
 # Of one turn. Whoever calls tools for longer gives no answer.
 MOST_ANSWERS = 8
-# What only the gateway writes: the fixed words of its sentences, as far as they are long enough to be nobody else's.
+# What only the gateway writes: the fixed words of its sentences, and the answers of its examples, as far as they are long
+# enough to be nobody else's.
 OURS = tuple(
     words.strip()
-    for sentence in PROMPT_SENTENCES
+    for sentence in (*PROMPT_SENTENCES, *(example.says for example in (*AGENT, *FUNCTIONS)))
     for words in re.split(r"\{\w+\}|(?<=\.) ", sentence)
     if len(words.strip()) > 24
 )

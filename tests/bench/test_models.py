@@ -263,6 +263,7 @@ async def test_questions_and_conversations_are_talked_through_the_gateway(
 
 def test_a_sentence_of_the_gateway_in_an_answer_is_seen() -> None:
     assert parroted("Do not make it again: you have its result. All is done.")
+    assert parroted("The goats and the hens were fed."), "an example is copied"
     assert not parroted("I have made it again, and have its result.")
 
 

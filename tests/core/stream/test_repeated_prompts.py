@@ -1,16 +1,21 @@
 """Answers that only repeat what the model was told about its answer before."""
 
+from itertools import pairwise
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.codex_tools import APPLY_PATCH
+from support.codex_tools import APPLY_PATCH, EXEC_COMMAND
 from support.engine import answer, call, text
 from support.exchanges import Recorder, run_answers
+from support.items import user
 
 from antiphon.core.events.deltas import CallDelta, TextDelta
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import BY_NAME, LLAMACPP, PLAIN
+from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.stream.repeated_prompts import LONGEST, WithoutRepeatedPrompts
 from antiphon.core.stream.text_calls import CallFinder, ConstrainedCall, TextCalls
 from antiphon.core.toolbox.prompt_texts import PROMPT_SENTENCES
@@ -26,7 +31,8 @@ def read(*pieces: str, finder: CallFinder | None = None) -> tuple[str, bool]:
 
 
 def filled(sentence: str) -> str:
-    return sentence.format(complaint=COMPLAINT, name="f", names="f", count=3, reason="it fails")
+    fields = {"name": "f", "names": "f", "count": 3, "number": 1, "path": "/a/b.txt", "origin": "the web", "reason": "it fails"}
+    return sentence.format(complaint=COMPLAINT, **fields)
 
 
 @pytest.mark.parametrize("sentence", PROMPT_SENTENCES)
@@ -53,6 +59,14 @@ def test_our_own_sentences_are_left_out_wherever_they_are_in_an_answer(sentence:
         assert "call" not in shown
     half = own.partition(".")[0][:20]
     assert read(half) == (half, False)
+
+
+@given(st.sampled_from(PROMPT_SENTENCES), st.sampled_from(["", "It is so. ", "Look: "]), st.lists(st.integers(0, 300)))
+def test_each_is_recognised_in_whatever_pieces_it_comes(sentence: str, before: str, cuts: list[int]) -> None:
+    written = f"{before}{filled(sentence)} I stop."
+    ends = [0, *sorted(min(cut, len(written)) for cut in cuts), len(written)]
+    pieces = [written[start:end] for start, end in pairwise(ends)]
+    assert read(*pieces) == (f"{before.rstrip()} I stop.", True)
 
 
 likely = st.sampled_from(["This call ", "was not ", "carried out: ", "x", ". Correct it, ", "and call the tool again.", " "])
@@ -188,6 +202,58 @@ def test_our_own_words_are_not_shown_as_an_answer(pieces: int) -> None:
         "the model repeated what it was told about its answer or its calls: this was left out" in response["antiphon_notices"]
     )
     assert "once more" not in str(msgspec.json.encode([event for event in events if "delta" in event]))
+
+
+EDITED = "*** Begin Patch\n*** Update File: a.txt\n@@\n-Helo\n+Hello\n*** End Patch\n"
+NOT_EDITED = [
+    user("Correct Helo in a.txt."),
+    {"type": "custom_tool_call", "call_id": "c1", "name": "apply_patch", "input": EDITED},
+    {
+        "type": "custom_tool_call_output",
+        "call_id": "c1",
+        "output": "apply_patch verification failed: Failed to find expected lines in /r/a.txt:\nHelo\n",
+    },
+]
+PARROT: dict[str, Any] = {"model": SMALL, "tools": [APPLY_PATCH, EXEC_COMMAND], "input": NOT_EDITED}
+ADVICE = "Use replace_text to change a part of a line. To change whole lines, use read_file first, and copy them exactly."
+
+
+def shown_of(events: list[dict[str, Any]]) -> tuple[str, str]:
+    """As it was streamed, and in the response at the end."""
+    (item,) = events[-1]["response"]["output"]
+    streamed = "".join(event["delta"] for event in events if event["type"] == "response.output_text.delta")
+    return streamed, item["content"][0]["text"]
+
+
+@given(st.integers(1, 400))
+def test_what_an_easier_tool_has_advised_is_no_part_of_an_answer(size: int) -> None:
+    """It stands in the prompt already, without a note about a loop and without an answer that was rejected."""
+    body = text(f"I found the word. {ADVICE} I could not", " correct it.")
+    pieces = [body[at : at + size] for at in range(0, len(body), size)]
+    events = run_answers(PARROT, pieces)
+    assert shown_of(events) == ("I found the word. I could not correct it.",) * 2
+    assert any("repeated what it was told" in notice for notice in events[-1]["response"]["antiphon_notices"])
+
+
+def test_without_help_the_words_of_an_answer_are_its_own() -> None:
+    assert shown_of(run_answers(PARROT, text(ADVICE), help="off")) == (ADVICE, ADVICE)
+
+
+def test_what_a_result_reports_may_be_reported() -> None:
+    said = "It failed with exit code 1. There was no output."
+    assert shown_of(run_answers(PARROT, text(said))) == (said, said)
+
+
+def test_a_model_that_writes_nothing_but_our_words_is_constrained_from_then_on() -> None:
+    knowledge = EngineKnowledge(PLAIN)
+    run_answers(PARROT, text(ADVICE), engines=[knowledge])
+    assert knowledge.dialect_for(SMALL).garbles_calls
+
+
+def test_an_engine_that_ignores_the_form_of_an_answer_after_a_call_is_found_out() -> None:
+    knowledge = EngineKnowledge(LLAMACPP)
+    run_answers(PARROT, text("Well, it is done."), engines=[knowledge], help="full")
+    assert knowledge.dialect_for(SMALL).constraint_member == "grammar", "the other form is tried"
 
 
 def test_a_required_call_is_missing_if_there_are_only_our_own_words() -> None:

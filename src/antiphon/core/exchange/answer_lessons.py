@@ -12,9 +12,8 @@ from antiphon.core.exchange.question import Question
 from antiphon.core.items.answers import Answers
 from antiphon.core.items.calls import CallState
 from antiphon.core.items.messages import MessageState
-from antiphon.core.prompt.turns import NO_OUTPUT
 from antiphon.core.stream.chat_chunks import COMPLETED
-from antiphon.core.toolbox.prompt_texts import BAD_ANSWER, BAD_CALL, MUST, RESULT_BEGINS, RESULT_ENDS
+from antiphon.core.toolbox.prompt_texts import BAD_ANSWER, BAD_CALL, MUST, NOT_RECORDED, RESULT_BEGINS, RESULT_ENDS
 from antiphon.errors import UNREADABLE, ApiError, NotConstrained
 from antiphon.wire.chat import ChatMessage
 
@@ -33,7 +32,7 @@ ARGUMENTS = ("arguments", "parameters", "args", "params", "tool_input", "action_
 # Not the arguments of a call, but the schema that describes them: the answer is the definition of a tool.
 SCHEMA = frozenset({"type", "properties"})
 # What only we write, up to where it depends on the call.
-OUR_WORDS = tuple(words.partition("{")[0] for words in (BAD_CALL, BAD_ANSWER, MUST, NO_OUTPUT, RESULT_BEGINS))
+OUR_WORDS = tuple(words.partition("{")[0] for words in (BAD_CALL, BAD_ANSWER, MUST, NOT_RECORDED, RESULT_BEGINS))
 # Where a call may begin: the answer itself, a fenced block, a marker.
 _BEGINNING = re.compile(
     r"(?:\A|^[ \t]{0,9}`{3,9}[ \t]{0,9}[\w+-]{0,32}[ \t]{0,9}\r?\n|<tool_call>)\s{0,99}(?=[\[{])", re.MULTILINE
@@ -155,6 +154,9 @@ class AnswerLessons(Struct, frozen=True):
         if any(isinstance(state, CallState) for state in states):
             return False
         text = "".join(state.written for state in states if isinstance(state, MessageState))
+        if self._answers.reader.repeats_prompt and not text.strip():
+            # Nothing was left of it but for our own words.
+            return True
         return is_garbled(text, messages_to_results(self._question.conversion.chat.messages))
 
     def _learn(self, facts: Mapping[str, Any]) -> None:

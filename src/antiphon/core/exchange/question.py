@@ -344,7 +344,7 @@ class Question:
         elif len(rounds) >= self._environment.most_rounds:
             self._tools_ended = ROUNDS_USED_UP.format(count=len(rounds))
         if self._tools_ended and self.is_helped:
-            words = ANSWER_NOW + AND_CITE if cites else ANSWER_NOW
+            words = f"{ANSWER_NOW} {AND_CITE}" if cites else ANSWER_NOW
             rounds = (*rounds, UserTurn([{"type": "text", "text": words}]))
         self._progress = structs.replace(self._progress, rounds=rounds, rejection=None)
         self._strict = False

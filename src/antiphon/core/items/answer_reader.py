@@ -57,7 +57,7 @@ class AnswerReader:
         self._finder: CallFinder | None = None
         # How many calls were found in a thought.
         self.calls_in_thoughts = 0
-        # An answer was nothing but our own words, and was not passed on.
+        # Sentences of ours were in an answer, and were not passed on.
         self.repeats_prompt = False
         # What preceded the JSON of an answer, and was not passed on.
         self.left_out = ""
@@ -115,7 +115,10 @@ class AnswerReader:
     @property
     def breaks_form(self) -> bool:
         """The answer is certainly not what the engine was to constrain it to."""
-        return isinstance(self._finder, ConstrainedCall) and self._finder.breaks_form
+        finder = self._finder
+        if isinstance(finder, WithoutRepeatedPrompts):
+            finder = finder.finder
+        return isinstance(finder, ConstrainedCall) and finder.breaks_form
 
     @property
     def is_behind(self) -> bool:

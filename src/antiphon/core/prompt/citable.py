@@ -11,10 +11,10 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 
 from antiphon.core.stream.citations import without_marks
+from antiphon.core.toolbox.prompt_texts import CITE_PASSAGE
 
 Location = dict[str, Any]
 
-CITE = "Cite what you use of it by the number in front of the passage in brackets, after a space, such as [{number}]."
 # Characters that a passage has at least, unless its paragraph ends. A long document has longer ones: marks have four digits.
 SHORTEST_PASSAGE = 200
 MOST_PASSAGES = 1500
@@ -48,7 +48,7 @@ def citable_to_text(part: CitablePart, text: str, cite: Callable[[Iterable[Locat
     lines = (f"[{number}] {without_marks(passage.text)}" for number, passage in enumerate(passages, first))
     heading = " ".join(filter(None, (part.title, f"({part.source})" if part.source else None)))
     beginning = f"<document title={_quoted(heading)}>" if heading else "<document>"
-    return "\n".join((beginning, *lines, "</document>", CITE.format(number=first)))
+    return "\n".join((beginning, *lines, "</document>", CITE_PASSAGE.format(number=first)))
 
 
 def _quoted(title: str) -> str:

@@ -156,7 +156,7 @@ def request_to_chat(inputs: ChatInputs) -> Conversion:
     before = (*dropped_fields_to_notices(request), *draft.notices, *documents.notices, *box.notices)
     notices = (*before, *withheld, *unreadable, *made.notices)
     finder = _finder(offer, box)
-    if loops.notes or (inputs.help.stops_loops and inputs.progress.rounds):
+    if loops.notes or (inputs.help.stops_loops and (draft.has_calls or inputs.progress.rounds)):
         finder = partial(_without_own_words, finder)
     return Conversion(
         made.chat,

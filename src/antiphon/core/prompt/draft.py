@@ -72,6 +72,11 @@ class ChatDraft:
         # There are calls, and the notices about them were made.
         self._has_calls = self._are_settled = False
 
+    @property
+    def has_calls(self) -> bool:
+        """Their results may have sentences of ours in them."""
+        return self._has_calls
+
     # ---- input -------------------------------------------------------------------------------------------------------
 
     def system(self, text: str) -> None:

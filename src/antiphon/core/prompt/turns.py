@@ -20,15 +20,14 @@ from antiphon.core.toolbox.prompt_texts import (
     CALL_ANOTHER,
     CALL_INSTEAD,
     DO_NEXT,
+    IMAGE_FOLLOWS,
+    NOT_RECORDED,
     must_call,
     one_of,
 )
 from antiphon.core.toolbox.requirements import Requirements
 from antiphon.partial_json import canonical_arguments, object_arguments
 from antiphon.wire.chat import ChatCall, ChatCallFunction, ChatMessage, Part
-
-NO_OUTPUT = "(no output was recorded for this call)"
-IMAGE_FOLLOWS = "(the result is the image in the next user message)"
 
 
 class Call(Struct):
@@ -61,7 +60,7 @@ class Call(Struct):
             return "\n".join(self.texts)
         if self.media:
             return IMAGE_FOLLOWS
-        return "" if self.answered else NO_OUTPUT
+        return "" if self.answered else NOT_RECORDED
 
 
 class WaitingCalls:

@@ -17,7 +17,13 @@ LONGEST = 600
 # With fewer letters of its own, a sentence may be anybody's.
 SHORTEST = 16
 _FIELD = re.compile(r"(\{\w+\})")
-_FIELDS = {"{name}": r"[\w.-]{1,64}", "{names}": r"[\w.,: -]{1,400}?", "{count}": r"\d{1,6}"}
+_FIELDS = {
+    "{name}": r"[\w.-]{1,64}",
+    "{names}": r"[\w.,: -]{1,400}?",
+    "{count}": r"\d{1,6}",
+    "{number}": r"\d{1,6}",
+    "{path}": r"[^\n]{1,400}?",
+}
 _ANYTHING = rf"[\s\S]{{1,{LONGEST}}}?"
 # What models put around a sentence that they repeat. The white space before a sentence is a part of it.
 _BEFORE, _AFTER, _AT_END = r"[\s\"'`*]*", r"[\"'`*]*(?=\s)", r"[\"'`*]*(?=\s|\Z)"
@@ -29,12 +35,15 @@ _MAY_END = re.compile(r"[.!?:][\"'`*)\]]*\Z")
 class WithoutRepeatedPrompts:
     """A CallFinder around another one. What repeats no sentence of the prompt goes on to that one."""
 
-    __slots__ = ("_at_start", "_finder", "_patterns", "_text", "names", "repeats_prompt")
+    __slots__ = ("_at_start", "_patterns", "_text", "finder", "names", "repeats_prompt")
 
     def __init__(self, finder: CallFinder | None, complaint: str = "") -> None:
         """`complaint`: what was wrong with the answer before; the prompt says it."""
-        self._finder: CallFinder = finder if finder is not None else TextCalls(())
-        self.names: Collection[str] = self._finder.names
+        if isinstance(finder, WithoutRepeatedPrompts):
+            # This one knows the same sentences, and the complaint.
+            finder = finder.finder
+        self.finder: CallFinder = finder if finder is not None else TextCalls(())
+        self.names: Collection[str] = self.finder.names
         self._patterns = _sentences(complaint)
         # What is buffered, and whether it is at the beginning of a sentence.
         self._text = ""
@@ -44,20 +53,20 @@ class WithoutRepeatedPrompts:
 
     @property
     def buffered(self) -> int:
-        return self._finder.buffered + len(self._text)
+        return self.finder.buffered + len(self._text)
 
     def take_if_plain(self, text: str) -> bool:
         is_inside = not self._at_start and not self._text and _MAY_END.search(text) is None and _BOUNDARY.search(text) is None
-        return is_inside and self._finder.take_if_plain(text)
+        return is_inside and self.finder.take_if_plain(text)
 
     def receive(self, text: str) -> list[Delta]:
-        return self._read(self._finder.receive(text))
+        return self._read(self.finder.receive(text))
 
     def release(self) -> list[Delta]:
-        return [*self._read(self._finder.release()), *self._end()]
+        return [*self._read(self.finder.release()), *self._end()]
 
     def close(self) -> list[Delta]:
-        return [*self._read(self._finder.close()), *self._end()]
+        return [*self._read(self.finder.close()), *self._end()]
 
     def _read(self, deltas: list[Delta]) -> list[Delta]:
         passed: list[Delta] = []

@@ -17,6 +17,7 @@ from msgspec import structs
 from antiphon.core.toolbox.choice import Choice, allowed_deferred
 from antiphon.core.toolbox.deferred import DeferredTool
 from antiphon.core.toolbox.mcp_servers import MCP
+from antiphon.core.toolbox.prompt_texts import FOUND, NO_TOOL_FITS, SEARCH_AGAIN
 from antiphon.core.toolbox.response_tools import tool_to_response
 from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.core.toolbox.tools import SERVER_SEARCH, ToolIdentity, is_namespace_of_its_own
@@ -47,9 +48,6 @@ LONGEST_LINE = 160
 MOST_NAMES = 60
 
 LISTED = "These have to be found before they can be called:"
-FOUND = "These tools can be called now: {names}."
-NOT_FOUND = "No tool fits. Search again with other words, or with one of these names: {names}."
-NOTHING_LEFT = "No tool fits."
 
 _NOT_IN_KEYS = re.compile(r"[\W_]+")
 
@@ -112,12 +110,12 @@ def found_to_text(tools: Sequence[Tool], box: Toolbox) -> str:
     if names := [box.name_of(identity) for tool in tools for identity in _identities(tool)]:
         return FOUND.format(names=", ".join(names))
     if not box.deferred.tools:
-        return NOTHING_LEFT
+        return NO_TOOL_FITS
     # A history may have many searches that found nothing.
     shown = [tool.function.name for tool in islice(box.deferred.tools.values(), MOST_NAMES)]
     if (more := len(box.deferred.tools) - len(shown)) > 0:
         shown.append(f"and {more} more")
-    return NOT_FOUND.format(names=", ".join(shown))
+    return f"{NO_TOOL_FITS} {SEARCH_AGAIN.format(names=', '.join(shown))}"
 
 
 def _identities(tool: Tool) -> Iterable[ToolIdentity]:

@@ -5,7 +5,8 @@ from support.codex_tools import APPLY_PATCH, EXEC_COMMAND
 from support.easy_tools import HELP, OTHER, USER, Tool, convert, offered, patched
 
 from antiphon.core.knowledge.help import NO_HELP
-from antiphon.core.toolbox.easier_tools.commands import ADVISED, READ_FIRST, READ_OR_REPLACE
+from antiphon.core.toolbox.easier_tools.commands import ADVISED
+from antiphon.core.toolbox.prompt_texts import READ_FIRST, READ_OR_REPLACE
 
 # What Codex reports, and what a small model sees of it.
 RESULTS = [

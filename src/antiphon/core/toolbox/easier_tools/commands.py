@@ -14,6 +14,16 @@ from msgspec import Struct
 
 from antiphon.core.toolbox.built_in import NUMBER, TEXT, parameters
 from antiphon.core.toolbox.easy_function import ONE_LINE, PATH, EasyFunction, Members, to_path
+from antiphon.core.toolbox.prompt_texts import (
+    DONE,
+    FAILED,
+    FAILED_WITH,
+    NO_OUTPUT,
+    NO_SUCH_LINES,
+    NO_SUCH_TEXT,
+    READ_FIRST,
+    READ_OR_REPLACE,
+)
 
 SHELL = (
     "Runs a command in the user's shell and returns its output. Use it to look at files, to search in them, to rename or move "
@@ -72,7 +82,7 @@ def write_stdin(filled: Mapping[str, Any]) -> EasyFunction:
 # takes other options on each.
 REPLACE = (
     "BEGIN { $new = pop; $old = pop } $found = 1 if s/\\Q$old\\E/$new/g; "
-    'END { warn "the file has no such text\\n" and $? = 1 unless $found }'
+    f'END {{ warn "{NO_SUCH_TEXT}\\n" and $? = 1 unless $found }}'
 )
 # A word as `shlex.quote` writes it. `shlex.split` takes a time that grows with the square of a word.
 _QUOTE = "'\"'\"'"
@@ -175,17 +185,9 @@ _HEAD = re.compile(
     r"(?:(?:Chunk ID|Wall time|Original token count|Total output lines): [^\n]*\n"
     r"|(?:Exit code: |Process exited with code )(?P<code>-?\d+)\n)+Output:\n?"
 )
-NO_OUTPUT = " There was no output."
-
-
 # What Codex says of a patch whose old lines are not in the file. The small coder took a word for a line, and tried it again.
 _NO_SUCH_LINES = re.compile(
     r"(?:apply_patch verification failed: )?Failed to find expected lines in (?P<path>[^\n]+):\n(?P<lines>.*)", re.DOTALL
-)
-NO_SUCH_LINES = "Failed. Nothing was changed: these are not whole lines of {path}:\n{lines}\n{advice}"
-READ_FIRST = "Read the file, and use whole lines exactly as they are in it."
-READ_OR_REPLACE = (
-    "Use replace_text to change a part of a line. To change whole lines, use read_file first, and copy them exactly."
 )
 ADVISED = frozenset({"read_file", "replace_text"})
 
@@ -198,10 +200,12 @@ def plain_result(output: str, offered: Collection[str] = ()) -> str:
     rest = output[head.end() :] if head is not None and code is not None else output
     if code != "0" and (missing := _NO_SUCH_LINES.match(rest)) is not None:
         advice = READ_OR_REPLACE if ADVISED.issubset(offered) else READ_FIRST
-        return NO_SUCH_LINES.format(path=missing["path"], lines=missing["lines"].rstrip("\n"), advice=advice)
+        lines = missing["lines"].rstrip("\n")
+        return f"{FAILED} {NO_SUCH_LINES.format(path=missing['path'])}\n{lines}\n{advice}"
     if code is None:
         return output
     has_output = bool(rest.strip())
     if code == "0":
-        return f"Done.\n{rest.rstrip()}" if has_output else f"Done.{NO_OUTPUT}"
-    return f"Failed with exit code {code}." + (f"\n{rest}" if has_output else NO_OUTPUT)
+        return f"{DONE}\n{rest.rstrip()}" if has_output else f"{DONE} {NO_OUTPUT}"
+    failed = FAILED_WITH.format(code=code)
+    return f"{failed}\n{rest}" if has_output else f"{failed} {NO_OUTPUT}"
