@@ -184,7 +184,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     help: Literal["auto", "off", "full"] = "auto"
     # The tools that a small model may call again at once with the same arguments, as patterns such as "read_*". Tools whose
     # names have words such as status, wait or poll in them may always be, and those that gave another result to the same call.
-    # What may have changed something is not called again before the user's next message, unless a pattern here names it.
+    # What may have changed something is not called again before the user's next message, unless its result said that nothing
+    # was done, or a pattern here names it.
     polling_tools: tuple[str, ...] = ()
     # Check that calls of custom tools follow their grammar, and ask the engine once more if not. False: they are not checked.
     check_grammars: bool = True

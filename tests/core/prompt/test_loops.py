@@ -512,6 +512,60 @@ def test_what_may_have_changed_something_may_be_made_again(items: list[Item]) ->
     assert made(items, tools=[*ACTS, {**TOOLS[0], "name": "next_page"}]) == ["get_time"]
 
 
+@pytest.mark.parametrize(
+    "result",
+    [
+        "Ada is not registered yet.",
+        "Please log in first.",
+        "The card was declined: insufficient funds.",
+        "You can't do that on Sundays.",
+        '{"sent": false}',
+    ],
+)
+def test_a_call_whose_result_says_no_may_be_made_again_when_the_cause_is_gone(result: str) -> None:
+    assert made([user("Hi"), *act(0, result)], tools=ACTS) == ["send_message"], "not at once"
+    assert made([user("Hi"), *act(0, result), *step(1, "ten", name="get_time")], tools=ACTS) == ["get_time"]
+    long = f"{result} It was sent all the same. {'Here is what was sent. ' * 10}"
+    assert made([user("Hi"), *act(0, long), *step(1, "ten", name="get_time")], tools=ACTS) == ["get_time", "send_message"]
+
+
+@pytest.mark.parametrize("name", ["enroll_student", "run_payroll", "create_poll", "update_status", "add_to_watchlist"])
+def test_a_tool_that_does_something_does_not_poll_whatever_letters_its_name_has(name: str) -> None:
+    tools = [*ACTS, {**TOOLS[0], "name": name}]
+    assert made([user("Hi"), *act(0, "ok", name)], tools=tools) == [name]
+    assert made([user("Hi"), *act(0, "ok", name), *step(1, "ten", name="get_time")], tools=tools) == sorted([name, "get_time"])
+
+
+@pytest.mark.parametrize("name", ["browser_click", "scroll_down", "mcp__game__undo", "nextPage", "orderStatus"])
+def test_what_acts_on_a_screen_or_asks_how_something_is_may_be_called_again_at_once(name: str) -> None:
+    assert made([user("Hi"), *act(0, "ok", name)], tools=[*ACTS, {**TOOLS[0], "name": name}]) == []
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        "<system-reminder>\nUse the list of tasks.\n</system-reminder>\n",
+        "\n<system-reminder>One.</system-reminder> <system-reminder>Two.</system-reminder>",
+        "",
+    ],
+)
+def test_what_a_client_adds_by_itself_is_no_message_of_the_user(added: str) -> None:
+    again = [*step(1, "ten", name="get_time"), user(added)]
+    assert made([*SENT, user(added), *again], tools=ACTS) == ["get_time", "send_message"]
+    assert made([*SENT, *step(1, "ten", name="get_time"), {"role": "developer", "content": "Be brief."}], tools=ACTS) == [
+        "get_time",
+        "send_message",
+    ]
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["<system-reminder>One.</system-reminder> Again, please.", "<system-reminder>", "Hm. <system-reminder></system-reminder>"],
+)
+def test_what_the_user_says_beside_it_is(said: str) -> None:
+    assert made([*SENT, user(said)], tools=ACTS) == []
+
+
 def test_an_answer_in_words_between_does_not_allow_a_call_a_second_time() -> None:
     assert made([*SENT, assistant("I sent it."), *step(1, "ten", name="get_time")], tools=ACTS) == ["get_time", "send_message"]
     assert made([*SENT, assistant("I sent it.")], tools=ACTS) == ["send_message"]

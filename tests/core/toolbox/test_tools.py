@@ -17,7 +17,7 @@ from antiphon.core.prompt.convert import ChatInputs, Conversion, request_to_chat
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.toolbox.definitions import DEFINITIONS
-from antiphon.core.toolbox.tools import may_change
+from antiphon.core.toolbox.tools import may_change, may_poll
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatFunction
 
@@ -256,6 +256,14 @@ def test_secrets_are_not_echoed() -> None:
         ("return_item", "Takes an item back.", True),
         ("apply_discount_code", "Applies a code.", True),
         ("mcp__mail__send", "Sends a mail.", True),
+        ("update_status", "Updates the status.", True),
+        ("give_refund", "Give a customer a refund.", True),
+        ("return_car", "Returns a car to the shop.", True),
+        ("tell", "Tell a contact something.", True),
+        ("check_out", "Check a guest out.", True),
+        ("send_file", "Sends a file.", True),
+        ("create_poll", "", True),
+        ("???", "", True),
         ("get_weather", "", False),
         ("listFiles", "", False),
         ("WebSearch", None, False),
@@ -268,9 +276,33 @@ def test_secrets_are_not_echoed() -> None:
         ("execute_code", "", False),
         ("Bash", "Executes a command.", False),
         ("shell_command", "", False),
+        ("Write", "Writes a file to the local filesystem.", False),
+        ("MultiEdit", "Makes several changes.", False),
+        ("write_file", "", False),
+        ("check_weather", "", False),
     ],
 )
 def test_a_tool_may_change_something_unless_its_name_or_description_says_that_it_reads_or_runs(
     name: str, description: str | None, changes: bool
 ) -> None:
     assert may_change(ChatFunction(name, description, None)) is changes
+
+
+@pytest.mark.parametrize(
+    ("name", "polls"),
+    [
+        ("order_status", True),
+        ("write_stdin", True),
+        ("mcp__browser__browser_wait_for", True),
+        ("rollDice", True),
+        ("browser_press_key", True),
+        ("payroll", False),
+        ("enroll", False),
+        ("set_status", False),
+        ("join_wait_list", False),
+        ("get_weather", False),
+        ("???", False),
+    ],
+)
+def test_which_tools_may_be_called_again_at_once(name: str, polls: bool) -> None:
+    assert may_poll(name) is polls

@@ -2,11 +2,11 @@
 
 A small model does not see that it repeats itself. A call that has succeeded is not made again at once: it is withheld, and the
 answer asked for again, unless its tool is one that polls. One that may have changed something, as sending a message does, is
-not made again before the user's next message, whatever was called since. From the third time on, the result of a call that
-fails, or gives the same result, ends with a note that says what to do instead. If the model makes it once more, its tool may
-not be called until another call succeeds. When nothing has succeeded for a number of turns, no tool may be called at all, and
-the model says what has failed. A note depends on what precedes it in the conversation and on nothing else, so that a longer
-history begins with the same messages.
+not made again before the user's next message, whatever was called since, unless its result says no. From the third time on, the
+result of a call that fails, or gives the same result, ends with a note that says what to do instead. If the model makes it once
+more, its tool may not be called until another call succeeds. When nothing has succeeded for a number of turns, no tool may be
+called at all, and the model says what has failed. A note depends on what precedes it in the conversation and on nothing else,
+so that a longer history begins with the same messages.
 
 A dead end is a loop of different calls: turn after turn, all of them fail with one and the same output. Then the tools that
 were called may not be called until another call succeeds. If the output says that the tool cannot be used at all, no arguments
@@ -27,6 +27,7 @@ from antiphon.core.prompt.results import FAILURES, LONGEST_MESSAGE, UNUSABLE, Re
 from antiphon.core.prompt.turns import AssistantTurn, Call, UserTurn
 from antiphon.core.toolbox.choice import Offer
 from antiphon.core.toolbox.prompt_texts import ALL_FAIL, ANSWER_INSTEAD, FAILED_AGAIN, SAME_AGAIN
+from antiphon.core.toolbox.tools import may_poll
 from antiphon.partial_json import canonical_arguments
 
 # After this many times a note asks the model to stop, and after this many its tool is withheld.
@@ -49,10 +50,16 @@ NOTED = "call {id} of {name} ends a loop: a note in its result asks the model to
 WITHHELD = "{name} may not be called in this answer: {reason}"
 
 
-# Tools that may be called again at once, by parts of their names: the result may be another one, or is waited for.
-POLLS = tuple(
-    f"*{word}*" for word in ("stdin", "status", "poll", "wait", "progress", "watch", "monitor", "next", "roll", "random")
+# What the result of a call that has done nothing may say, without the form of an error: "Ada is not registered yet." The call
+# may be made again when the cause is gone.
+_SAYS_NO = re.compile(
+    r"\b(?:not|cannot|unable|first|declined|denied|failed|insufficient|invalid|refused|rejected|unavailable)\b|n['’]t\b"
+    r"|\A\W{0,9}\w+\W{1,9}false\W{0,9}\Z",
+    re.IGNORECASE,
 )
+_LONGEST_NO = 200
+# What is not from the user begins so, and what ends it.
+_ADDED = re.compile(r"\s*<(system_message|system-reminder)>")
 # The folders in front of the name of a file.
 _FOLDERS = re.compile(rb"(?<![\w.@+~-])(?:~|[\w.@+-]{0,255})/(?:[\w.@+-]{0,255}/){0,64}(?=[\w.@+-])")
 # Lines of Codex that differ each time.
@@ -207,7 +214,7 @@ class _Reader(Struct):
         self._before, self._done = frozenset(calls), frozenset(succeeded)
         done = [key for key, result in results.items() if result is Result.SUCCEEDED]
         self._just_made = frozenset(key for key in done if not self._may_poll(calls[key], self._succeeded[key]))
-        self._changed.update((key, calls[key]) for key in done if self.changes(calls[key].name))
+        self._changed.update((key, calls[key]) for key in done if self.changes(calls[key].name) and not _says_no(calls[key]))
         self._end(failures)
 
     def _run_of(self, key: Hashable, call: Call, result: Result, *, repeats: bool) -> _Run:
@@ -231,7 +238,7 @@ class _Reader(Struct):
         return self._polls(call)
 
     def _polls(self, call: Call) -> bool:
-        return call.name in self._polling or _matches(call.name, (*POLLS, *self.polls))
+        return call.name in self._polling or may_poll(call.name) or _matches(call.name, self.polls)
 
     def _judge(self, run: _Run, call: Call) -> None:
         failed = run.failures >= run.repeats
@@ -287,8 +294,24 @@ def _may_be_dead_end(turns: Sequence[AssistantTurn | UserTurn]) -> bool:
 
 
 def _says_nothing(turn: UserTurn) -> bool:
-    """Clients that must send a message beside the outputs of calls send an empty one."""
-    return all(part["type"] == "text" and (not part["text"] or part["text"].isspace()) for part in turn.parts)
+    """The user says nothing. Clients that must send a message beside the outputs of calls send an empty one, and instructions
+    and reminders are the client's own."""
+    return all(part["type"] == "text" and _is_added(part["text"]) for part in turn.parts)
+
+
+def _is_added(text: str) -> bool:
+    at = 0
+    while (added := _ADDED.match(text, at)) is not None:
+        end = f"</{added[1]}>"
+        if (found := text.find(end, added.end())) < 0:
+            return False
+        at = found + len(end)
+    return not text[at:].strip()
+
+
+def _says_no(call: Call) -> bool:
+    output = call.output()
+    return len(output) <= _LONGEST_NO and _SAYS_NO.search(output) is not None
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -59,6 +59,8 @@ def with_digest(name: str, identity: ToolIdentity) -> str:
     return f"{name[: LONGEST_NAME - len(digest) - 1]}_{digest}"
 
 
+# ---- what a call does, as far as the name and the description of its tool say ------------------------------------------
+
 # The verbs with which the names and descriptions of tools begin that only look at something, and nouns with which names end.
 READS = frozenset(
     "browse calculate check compare compute convert count describe fetch find get glob grep has inspect is list look lookup "
@@ -66,19 +68,39 @@ READS = frozenset(
 )
 DESCRIBED_READS = frozenset(("ask", "give", "look", "provide", "return", "tell", *READS))
 WHAT_IS_READ = frozenset("details fetch history hours info lookup query search status".split())
+# Verbs with which the names of tools begin that do something, whatever the rest of the name is about.
+ACTS = frozenset(
+    "add ask cancel create delete enroll give insert join pay provide put remove return send set share submit subscribe tell "
+    "update upload".split()
+)
 # Programs are run again after a change: words for what runs them, and for what is run.
 RUNNERS = frozenset("bash compile console interpreter lint powershell pytest python repl shell sql terminal".split())
 RUNS = frozenset("exec execute evaluate run start".split())
 PROGRAMS = frozenset("build code command program script test tests".split())
+# A file is as it is, however often that is written; but not what is done with it elsewhere.
+FILES = frozenset("directory file files folder".split())
+WRITES = frozenset("edit write".split())
+ELSEWHERE = frozenset("attach mail post print send share submit upload".split())
+# The same call may have another result a moment later, or acts on what the one before it has moved.
+POLLS = frozenset("monitor next poll progress random roll status stdin wait watch".split())
+GESTURES = frozenset("click drag hover navigate press redo screenshot scroll snapshot swipe tap undo".split())
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+def may_poll(name: str) -> bool:
+    """A call of it may be made again at once."""
+    words = _words(name)
+    return bool(words) and words[0] not in ACTS and not (POLLS | GESTURES).isdisjoint(words)
 
 
 def may_change(function: ChatFunction) -> bool:
     """A call of it may have changed something, as far as its name and its description say: to make the call again may be to do
     it twice."""
-    words = [word.lower() for word in _WORDS.findall(function.name.rpartition("__")[2])]
-    if not words:
+    words = _words(function.name)
+    if not words or words[:2] in (["check", "in"], ["check", "out"]):
         return True
+    if _runs(words) or _writes_files(words):
+        return False
     described = _WORDS.match((function.description or "").lstrip()[:40])
     begins = described[0].lower() if described is not None else ""
     reads = (
@@ -87,8 +109,20 @@ def may_change(function: ChatFunction) -> bool:
         or begins in DESCRIBED_READS
         or begins.removesuffix("s") in DESCRIBED_READS
     )
-    runs = not RUNNERS.isdisjoint(words) or not (RUNS.isdisjoint(words) or PROGRAMS.isdisjoint(words))
-    return not reads and not runs
+    return words[0] in ACTS or not reads
+
+
+def _runs(words: Sequence[str]) -> bool:
+    return not RUNNERS.isdisjoint(words) or not (RUNS.isdisjoint(words) or PROGRAMS.isdisjoint(words))
+
+
+def _writes_files(words: Sequence[str]) -> bool:
+    return words[0] not in ELSEWHERE and (words[-1] in WRITES or not FILES.isdisjoint(words))
+
+
+def _words(name: str) -> list[str]:
+    """Those of a name, without the server or the namespace in front of it."""
+    return [word.lower() for word in _WORDS.findall(name.rpartition("__")[2])]
 
 
 class AsCalled(Struct, frozen=True):
