@@ -7,7 +7,8 @@ import aiohttp
 import msgspec
 import pytest
 from msgspec import structs
-from support.engine import MockEngine, Refusal
+from support.codex_tools import APPLY_PATCH, EXEC_COMMAND
+from support.engine import OWN_FIELDS, MockEngine, Refusal
 from support.gateway import running_gateway, started
 from support.raw_server import raw_server, sized, write_in_pieces
 
@@ -15,6 +16,7 @@ from antiphon.core.knowledge.dialects import LLAMACPP
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
 from antiphon.core.knowledge.known_weights import QWEN25_CODER_1_5B
 from antiphon.engines.detection import EngineDocuments, detect, find_local_engines, follow
+from antiphon.engines.embedded.weights import known_weights_of
 from antiphon.server.parts import APP
 from antiphon.settings.sources import load
 from bench.processes import free_port
@@ -281,6 +283,39 @@ async def test_weights_are_recognised_by_their_shape_whatever_name_they_have(
             own, other = found.knowledge.traits_of(name, "auto"), by_name.traits_of(name, "auto")
             assert structs.replace(own.help, reason="") == structs.replace(other.help, reason="")
             assert own.sampling == other.sampling
+
+
+async def test_the_same_weights_get_the_same_prompts_by_name_by_path_and_behind_another_llamacpp() -> None:
+    function = {"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}
+    called = [
+        {"role": "user", "content": "Hi"},
+        {"type": "function_call", "call_id": "c1", "name": "get_weather", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "Rain."},
+    ]
+    requests: list[dict[str, Any]] = [
+        {"input": "Hi"},
+        {"tools": [function]},
+        {"tools": [function], "input": called},
+        {"tools": [EXEC_COMMAND, APPLY_PATCH]},
+    ]
+    sent = [[await prompt(name, fields) for fields in requests] for name in ("qwen2.5-coder-1.5b", "my-file", "/models/b.gguf")]
+    assert sent[0] == sent[1] == sent[2]
+    assert ["museum" in str(chat["messages"]) for chat in sent[0]] == [False, True, True, False]
+    assert [chat["temperature"] for chat in sent[0]] == [0.2] * len(requests)
+
+
+async def prompt(model: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """What an engine with the coder's weights is asked, but for the name."""
+    engine = MockEngine(owned_by="llamacpp", own_fields=OWN_FIELDS["llamacpp"])
+    engine.lists(model)
+    engine._models["data"][0] |= {"meta": CODER, "owned_by": "llamacpp"}
+    async with started(engine), running_gateway(engine) as gateway:
+        if (weights := known_weights_of(model)) is not None:
+            # As for the engine that comes with Antiphon, before its model is loaded.
+            gateway.gateway.pool.engines[0].knowledge.recognise(model, weights)
+        await gateway.gateway.pool.ready_event.wait()
+        await gateway.create(model=model, **fields)
+        return {name: value for name, value in engine.last.items() if name != "model"}
 
 
 @pytest.mark.parametrize(

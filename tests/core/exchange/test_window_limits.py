@@ -5,11 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec import UNSET
-from support.exchanges import make_environment
+from support.codex_tools import APPLY_PATCH, EXEC_COMMAND
+from support.engine import text
+from support.exchanges import Recorder, make_environment, run_answers
+from support.items import call_output, function_call, user
 
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.knowledge.dialects import LLAMACPP, PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
+from antiphon.errors import ContextLengthExceeded
 from antiphon.wire.responses import CreateResponse
 
 
@@ -49,3 +53,36 @@ def test_it_is_left_out_under_the_name_that_the_engine_has_for_it() -> None:
     known = EngineKnowledge(LLAMACPP, [Model("m", 0, "mock", window=4_096)])
     exchange = Exchange(request_with(model="m", max_output_tokens=32_000), [known], make_environment())
     assert (exchange.chat.max_tokens, exchange.chat.max_completion_tokens) == (UNSET, UNSET)
+
+
+# ---- a small model at the end of its window --------------------------------------------------------------------------
+
+READ = [user("Read it."), function_call("c1", "exec_command", '{"cmd": "cat a"}'), call_output("c1", LONG)]
+INPUT = [*READ, user("Go on."), *READ[1:]]
+HELPED: dict[str, Any] = {"model": "tiny-1.5b", "tools": [APPLY_PATCH, EXEC_COMMAND], "input": INPUT}
+CUT_OFF = {
+    "in words": '{"name": "say", "arguments": {"text": "It has words',
+    "in a call": '{"name": "shell", "arguments": {"command": "cat a; cat a',
+    "in a name": '{"na',
+    "at once": "",
+}
+
+
+@pytest.mark.parametrize("where", CUT_OFF)
+def test_an_answer_that_the_window_cuts_off_ends_the_turn(where: str) -> None:
+    asked = Recorder()
+    events = run_answers(HELPED, text(CUT_OFF[where], finish="length"), dialect=LLAMACPP, help="full", on_ask=asked)
+    response = events[-1]["response"]
+    assert (response["status"], response["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
+    assert len(asked.chats) == 1
+
+
+def test_a_prompt_that_the_window_has_no_room_for_ends_the_turn() -> None:
+    full = ContextLengthExceeded("the request exceeds the available context size")
+    asked = Recorder()
+    events = run_answers(HELPED, full, dialect=LLAMACPP, help="full", on_ask=asked)
+    assert events[-1]["response"]["error"]["code"] == "context_length_exceeded"
+    assert len(asked.chats) == 1
+    # A quarter more is left out each time, but never the last turn.
+    events = run_answers({**HELPED, "truncation": "auto"}, *[full] * 5, dialect=LLAMACPP, help="full")
+    assert events[-1]["response"]["error"]["code"] == "context_length_exceeded"

@@ -1,5 +1,6 @@
 """The worked examples in front of a small model's conversation."""
 
+import json
 from typing import Any
 
 import jsonschema_rs
@@ -102,3 +103,25 @@ def test_the_examples_are_short(examples: tuple[Example, ...]) -> None:
 )
 def test_there_are_none_where_the_answer_is_not_a_call_or_words(options: Any) -> None:
     assert asked(converted([user("Hi")], [TOOL], **options)) == ["Hi"]
+
+
+def read(part: int) -> list[Item]:
+    """About 3,000 tokens."""
+    call = {"name": "exec_command", "arguments": json.dumps({"cmd": f"cat part_{part}"})}
+    output = f"line of part {part}\n" * 700
+    return [
+        {"type": "function_call", "call_id": f"c{part}", **call},
+        {"type": "function_call_output", "call_id": f"c{part}", "output": output},
+    ]
+
+
+@pytest.mark.parametrize("tools", [CODEX, [TOOL]], ids=["agent", "functions"])
+def test_what_precedes_a_result_stays_as_it_is_when_the_window_fills_up(tools: list[Any]) -> None:
+    items = [user("Read it.")]
+    before = converted(items, tools, window=16_384)
+    for part in range(10):
+        items += read(part)
+        after = converted(items, tools, window=16_384)
+        assert messages(after)[: len(messages(before))] == messages(before)
+        assert (after.chat.tools, after.chat.response_format) == (before.chat.tools, before.chat.response_format)
+        before = after
