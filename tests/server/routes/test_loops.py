@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from support.codex_tools import EXEC_COMMAND
+from support.codex_tools import APPLY_PATCH, EXEC_COMMAND
 from support.engine import OWN_FIELDS, Answer, MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest, running_gateway, started
 from support.items import call_output, developer, function_call, user
@@ -66,6 +66,32 @@ async def ask(gateway: GatewayUnderTest, items: list[Item], *, stream: bool, **f
 
 
 both_ways = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+
+
+NOT_EDITED = [
+    user("Correct Helo in a.txt."),
+    {
+        "type": "custom_tool_call",
+        "call_id": "c1",
+        "name": "apply_patch",
+        "input": "*** Begin Patch\n*** Update File: a.txt\n@@\n-Helo\n+Hello\n*** End Patch\n",
+    },
+    {
+        "type": "custom_tool_call_output",
+        "call_id": "c1",
+        "output": "apply_patch verification failed: Failed to find expected lines in /r/a.txt:\nHelo\n",
+    },
+]
+ADVICE = "Use replace_text to change a part of a line. To change whole lines, use read_file first, and copy them exactly."
+
+
+@both_ways
+async def test_the_advice_in_a_result_is_not_passed_on_as_an_answer(stream: bool) -> None:
+    pieces = [f"I could not do it. {ADVICE}"[at : at + 7] for at in range(0, 200, 7)]
+    async with small_model(text(*filter(None, pieces))) as (gateway, engine):
+        response = await ask(gateway, NOT_EDITED, stream=stream, tools=[APPLY_PATCH, EXEC_COMMAND])
+        assert engine.last["messages"][-1]["content"].endswith(ADVICE)
+        assert [part["text"] for part in response["output"][0]["content"]] == ["I could not do it."]
 
 
 @both_ways
