@@ -153,6 +153,10 @@ class CompletionTokensDetails(Struct):
     reasoning_tokens: int | None = None
 
 
+# The most tokens that any answer can have: what an engine reports beyond is no count, and the sums of a store have room for it.
+MOST_TOKENS = 2**40
+
+
 class ChatUsage(Struct):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None

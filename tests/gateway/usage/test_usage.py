@@ -1,7 +1,10 @@
 """What is counted of each request: with its record if it is stored, else within seconds; once, and as the metrics show it."""
 
+import json
+from pathlib import Path
 from typing import Any
 
+import pytest
 from support.background import Background, held_back
 from support.engine import DONE, MockEngine, Refusal, call, chunk, text
 from support.gateway import running_gateway
@@ -14,6 +17,7 @@ from antiphon.gateway.usage.counting import PassedAnswer
 from antiphon.settings.tables import UsageSettings
 from antiphon.store.account_records import Counts
 from antiphon.store.memory.store import MemoryStore
+from antiphon.wire.chat import MOST_TOKENS
 
 USAGE = {
     "prompt_tokens": 12,
@@ -101,6 +105,31 @@ def test_usage_is_estimated_if_the_engine_reports_none() -> None:
         spoken.receive(chunk({"content": "x"}, usage={"prompt_tokens": 3, "completion_tokens": tokens}))
     spoken.receive(chunk({"content": "x"}, usage=None))
     assert spoken.counts() == Counts(1, 0, 3, output_tokens=2)
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+@pytest.mark.parametrize("reported", [-5, 2**62, 10**30])
+async def test_what_an_engine_reports_and_is_no_count_is_estimated(
+    reported: int, database: str, engine: MockEngine, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """It would be refused by the database, with all that is written beside it."""
+    url = f"sqlite:{tmp_path / 'r.db'}" if database == "sqlite" else request.getfixturevalue("postgres").new_database()
+    lie = {"prompt_tokens": reported, "completion_tokens": 5, "total_tokens": 17}
+    async with running_gateway(engine, store=url, keys={"ada": ("a",)}) as gateway:
+        own = []
+        for fields in ({}, {"store": False}, {}):
+            engine.will(chunk({"content": "Hi"}) + chunk(finish="stop") + chunk(usage=lie) + DONE)
+            status, response = await gateway.post(BODY | fields, **ADA)
+            assert status == 200
+            own.append(response["usage"])
+        assert own[0]["input_tokens"] in range(1, 100)
+        sums = Counts(3, 0, sum(each["input_tokens"] for each in own), 0, sum(each["output_tokens"] for each in own))
+        assert await used(gateway) == {("ada", "mock", "http"): sums}
+        # What is passed on is passed on as it is.
+        engine.will(json.dumps({"id": "1", "object": "chat.completion", "choices": [], "usage": lie}).encode())
+        assert (await gateway.post(CHAT, "/v1/chat/completions", **ADA))[1]["usage"] == lie
+        more = min(max(0, reported), MOST_TOKENS)
+        assert (await used(gateway))["ada", "mock", "passed"] == Counts(1, 0, more, 0, 5)
 
 
 async def test_a_background_response_is_counted_when_it_ends(engine: MockEngine) -> None:

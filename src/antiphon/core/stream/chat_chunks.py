@@ -43,10 +43,14 @@ def cached_tokens_of(chunk: chat.Chunk) -> int | None:
 
 
 def _to_usage(usage: chat.ChatUsage, cached: int | None) -> responses.Usage | None:
+    """None: it is not reported, or it is not a count."""
     if usage.prompt_tokens is None and usage.completion_tokens is None:
         return None
     prompt, completion = usage.prompt_tokens or 0, usage.completion_tokens or 0
     reasoning = usage.completion_tokens_details.reasoning_tokens if usage.completion_tokens_details else None
+    counts = prompt, completion, cached or 0, reasoning or 0, usage.total_tokens or 0
+    if min(counts) < 0 or max(counts) > chat.MOST_TOKENS:
+        return None
     return responses.Usage(
         input_tokens=prompt,
         input_tokens_details=responses.InputTokensDetails(cached_tokens=cached or 0),

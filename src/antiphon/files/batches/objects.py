@@ -2,10 +2,10 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
-from msgspec import Raw, Struct, structs
+from msgspec import Meta, Raw, Struct, structs
 
 from antiphon.errors import NotFound, quoted
 from antiphon.files.readers.batch_lines import MESSAGES_ENDPOINT, ReadLine
@@ -19,6 +19,7 @@ from antiphon.wire.batches import (
     OutputDetails,
     RequestCounts,
 )
+from antiphon.wire.chat import MOST_TOKENS
 
 WINDOW = "24h"
 # What a batch may be stopped by → what is said of a line that was not begun.
@@ -158,14 +159,18 @@ def complaint_of(line: ReadLine) -> Complaint:
 # ---- what an answer that was passed on says of its tokens ------------------------------------------------------------
 
 
+# Anything else is as if nothing was reported.
+_Count: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_TOKENS)] | None
+
+
 class _Details(Struct):
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
+    cached_tokens: _Count = None
+    reasoning_tokens: _Count = None
 
 
 class _Counts(Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: _Count = None
+    completion_tokens: _Count = None
     prompt_tokens_details: _Details | None = None
     completion_tokens_details: _Details | None = None
 

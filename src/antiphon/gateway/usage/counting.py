@@ -6,6 +6,7 @@ from json import JSONDecodeError, JSONDecoder
 from typing import Any, get_args
 
 from antiphon.store.account_records import Counts
+from antiphon.wire.chat import MOST_TOKENS
 from antiphon.wire.responses import OutputItem, Response
 
 # How many bytes at the end of an answer are searched: engines write usage last, or nearly.
@@ -25,10 +26,7 @@ def response_to_counts(response: Response) -> Counts:
     if usage is None:
         return Counts(1, failures, tool_calls=calls)
     cached, reasoning = usage.input_tokens_details.cached_tokens, usage.output_tokens_details.reasoning_tokens
-    # An engine may report anything, and what is counted never falls.
-    return Counts(
-        1, failures, max(0, usage.input_tokens), max(0, cached), max(0, usage.output_tokens), max(0, reasoning), calls
-    )
+    return Counts(1, failures, usage.input_tokens, cached, usage.output_tokens, reasoning, calls)
 
 
 def estimated_counts(request: bytes, pieces: int) -> Counts:
@@ -91,9 +89,9 @@ def _reported_counts(usage: dict[str, Any]) -> Counts:
 
 
 def _number(found: Any, names: tuple[str, ...]) -> int:
-    """The first of these members that is a number."""
+    """The first of these members that is a number. An engine may report anything, and what is counted never falls."""
     if isinstance(found, dict):
         for name in names:
             if isinstance(value := found.get(name), int):
-                return max(0, value)
+                return min(max(0, value), MOST_TOKENS)
     return 0

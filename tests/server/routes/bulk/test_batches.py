@@ -118,6 +118,10 @@ async def test_lines_of_chat_and_of_embeddings_are_answered_as_the_requests_woul
         assert CreateEmbeddingResponse.model_validate(answered["response"]["body"]).data[0].embedding == [0.5]
         assert embedded.usage is not None
         assert embedded.usage.input_tokens == 3
+        # What no database can count is as if nothing was reported.
+        engine.paths["/v1/embeddings"] = msgspec.json.encode(vectors | {"usage": {"prompt_tokens": 10**30}})
+        lied = await batches.run(client, of_vectors, "/v1/embeddings")
+        assert (lied.status, lied.usage and lied.usage.input_tokens) == ("completed", 0)
 
 
 async def test_what_has_no_effect_is_a_notice_of_the_line(engine: MockEngine) -> None:
