@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from msgspec import Struct
+from yarl import URL
 
 IpAddress = IPv4Address | IPv6Address
 Allowed = Literal["off", "listed", "public", "any"]
@@ -142,6 +143,9 @@ def url_complaint(policy: AddressPolicy, url: str) -> str | None:
     try:
         parts = urlsplit(url)
         port = parts.port
+        # As it is done to connect: a label may be too long or empty, or no punycode.
+        named = URL(url)
+        (named.raw_host or "").encode("idna"), named.host
     except ValueError:
         return "it is not a URL"
     host = (parts.hostname or "").rstrip(".")
