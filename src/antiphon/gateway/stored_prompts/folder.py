@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,9 @@ from antiphon.logs import log
 
 # Seconds between two looks at the files.
 INTERVAL = 2.0
+# The most bytes of a file.
+LARGEST = 1024 * 1024
+_BEGIN = re.compile(r"\A\+\+\+[ \t]*(?:\n|\Z)")
 _FRONT = re.compile(r"\A\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _NAME = re.compile(r"([A-Za-z0-9_.-]+?)(?:@([A-Za-z0-9_.-]+))?\.md")
 
@@ -30,7 +33,12 @@ def read_folder(folder: Path) -> StoredPrompts:
     """Raises UnusablePrompt."""
     if not folder.is_dir():
         raise UnusablePrompt(f"{folder} is not a folder")
-    return StoredPrompts(map(_read, sorted(folder.glob("*.md"))))
+    return StoredPrompts(map(_read, _files(folder)))
+
+
+def _files(folder: Path) -> list[Path]:
+    """Editors and file systems keep hidden files beside those that they write."""
+    return sorted(file for file in folder.glob("*.md") if not file.name.startswith("."))
 
 
 def _read(file: Path) -> StoredPrompt:
@@ -38,11 +46,13 @@ def _read(file: Path) -> StoredPrompt:
     if named is None:
         raise UnusablePrompt(f"{file}: a name has letters, digits, - _ and ., and may end with @VERSION")
     try:
-        text = file.read_text(encoding="utf-8")
+        text = _text(file)
         front = _FRONT.match(text)
         members = tomllib.loads(front[1]) if front is not None else {}
     except (OSError, UnicodeError, tomllib.TOMLDecodeError) as broken:
         raise UnusablePrompt(f"{file}: {broken}") from None
+    if front is None and _BEGIN.match(text):
+        raise UnusablePrompt(f"{file}: the first +++ has no second one")
     body = text[front.end() :].strip() if front is not None else text.strip()
     defaults = members.pop("variables", {})
     _check(file, body, members, defaults)
@@ -54,6 +64,15 @@ def _read(file: Path) -> StoredPrompt:
     return StoredPrompt(named[1], named[2], body, defaults, request)
 
 
+def _text(file: Path) -> str:
+    # To open a pipe would wait for its other end.
+    if not file.is_file():
+        raise UnusablePrompt(f"{file} is not a file, or a link to none")
+    if file.stat().st_size > LARGEST:
+        raise UnusablePrompt(f"{file}: a prompt has at most {LARGEST:,} bytes")
+    return file.read_text(encoding="utf-8-sig")
+
+
 def _check(file: Path, body: str, members: dict[str, Any], defaults: Any) -> None:
     if unknown := sorted(members.keys() - set(FIELDS)):
         raise UnusablePrompt(f"{file}: {unknown[0]} must be one of: {', '.join((*FIELDS, 'variables'))}")
@@ -63,20 +82,22 @@ def _check(file: Path, body: str, members: dict[str, Any], defaults: Any) -> Non
         raise UnusablePrompt(f"{file}: the text has no variable {{{{{unused[0]}}}}}")
 
 
-def _state(folder: Path) -> list[tuple[str, int, int]]:
-    """Which changes if a file does."""
+def _state(folder: Path) -> list[tuple[str, tuple[int, ...]]]:
+    """Which changes if a file does, or who may read it."""
 
-    def files() -> Iterator[tuple[str, int, int]]:
-        for file in sorted(folder.glob("*.md")):
+    def of(file: Path) -> tuple[int, ...]:
+        try:
             found = file.stat()
-            yield file.name, found.st_mtime_ns, found.st_size
+        except OSError:
+            return ()
+        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
-    return list(files())
+    return [(file.name, of(file)) for file in _files(folder)]
 
 
 async def watch_folder(folder: Path, use: Callable[[StoredPrompts], None], interval: float = INTERVAL) -> None:
     """Reads it again whenever it has changed. Files that cannot be used change nothing."""
-    state: list[tuple[str, int, int]] | None = None
+    state: list[tuple[str, tuple[int, ...]]] | None = None
     while True:
         try:
             found = await asyncio.to_thread(_state, folder)

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from antiphon.errors import InvalidRequest, quoted
+from antiphon.errors import LONGEST_QUOTED, InvalidRequest, quoted, shortened
 from antiphon.wire.responses import CreateResponse
 
 # {{name}} in the text of a prompt.
@@ -55,7 +55,7 @@ class StoredPrompts:
         """In place of the prompt that it names. Raises InvalidRequest."""
         named = request.prompt or {}
         if unknown := sorted(named.keys() - MEMBERS):
-            raise _wrong(f"prompt.{unknown[0]}", f"it must be one of: {', '.join(sorted(MEMBERS))}")
+            raise _wrong(f"prompt.{_short(unknown[0])}", f"it must be one of: {', '.join(sorted(MEMBERS))}")
         prompt = self._find(named.get("id"), named.get("version"))
         text = _with_variables(prompt, named.get("variables"))
         request.instructions = "\n\n".join(filter(None, (text, request.instructions)))
@@ -84,7 +84,7 @@ def _with_variables(prompt: StoredPrompt, given: Any) -> str:
     for name, value in (given or {}).items():
         if name not in known:
             there = _listed(known)
-            raise _wrong(f"prompt.variables.{name}", f"the prompt {prompt.id!r} has no such variable. It has: {there}")
+            raise _wrong(f"prompt.variables.{_short(name)}", f"the prompt {prompt.id!r} has no such variable. It has: {there}")
         values[name] = _to_text(name, value)
     if missing := [name for name in known if name not in values]:
         raise _wrong("prompt.variables", f"the prompt {prompt.id!r} needs a value for: {_listed(missing)}")
@@ -103,6 +103,11 @@ def _to_text(name: str, value: Any) -> str:
 def _natural(version: str) -> list[tuple[int, str]]:
     """10 comes after 9."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", version)]
+
+
+def _short(name: str) -> str:
+    """Of a client, which may send megabytes."""
+    return shortened(name, LONGEST_QUOTED)
 
 
 def _listed(names: Iterable[str]) -> str:
