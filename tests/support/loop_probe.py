@@ -91,7 +91,7 @@ class MeasuredGateway:
             raise
 
     async def _serve(self) -> None:
-        async with make_session(self._settings.transport) as session, open_store("memory:") as store:
+        async with make_session(self._settings.transport) as session, open_store(self._settings.store or "memory:") as store:
             app = make_app(self._settings, session, store, extensions=self._extensions)
             runner = make_runner(app)
             await runner.setup()

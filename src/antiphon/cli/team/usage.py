@@ -13,7 +13,7 @@ from antiphon.app.options import prices
 from antiphon.cli.gateway_client import GatewayClient, choose_gateway, key_for
 from antiphon.cli.ps import columns
 from antiphon.cli.team.keys import in_store
-from antiphon.gateway.state.owners import shown_owner
+from antiphon.gateway.state.owners import shown_sum
 from antiphon.gateway.usage.reports import buckets, cost_results, usage_results
 from antiphon.logs import printable
 from antiphon.settings.settings import Settings
@@ -64,7 +64,7 @@ def ask_gateway(settings: Settings, url: str | None, since: int, days: int) -> t
 
 def read_store(settings: Settings, since: int, days: int) -> tuple[Buckets, Buckets]:
     found = in_store(settings, lambda accounts: accounts.usage(since, since + days * DAY, DAY))
-    sums = [each._replace(kind=each.kind._replace(owner=shown_owner(each.kind.owner))) for each in found]
+    sums = [shown_sum(each) for each in found]
     begins = range(since, since + days * DAY, DAY)
     used = usage_results(sums, ("api_key_id", "model"), embeddings=False)
     costs = cost_results(sums, ("api_key_id", "line_item"), prices(settings))

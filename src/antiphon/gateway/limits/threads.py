@@ -104,7 +104,7 @@ async def freed_aside(items: list[Any], *, large: bool) -> AsyncIterator[None]:
 
 # ---- Views -------------------------------------------------------------------------------------------------------------
 
-MANY_VIEWS = "Too many requests of the inspector are waiting. Try again in about {wait} s."
+MANY_VIEWS = "Too many requests of the inspector, or for usage, are waiting. Try again in about {wait} s."
 # How many may wait. If it is full, the owner that has most of them gives way.
 MOST_WAITING = 50
 

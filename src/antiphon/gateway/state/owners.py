@@ -12,6 +12,7 @@ from antiphon.errors import StoreUnavailable
 from antiphon.ids import hash_of_key
 from antiphon.logs import log
 from antiphon.sealing import Sealer
+from antiphon.store.account_records import UsageSum
 from antiphon.store.protocol import Store
 
 # Seconds between two looks for what gateways with older settings have stored meanwhile.
@@ -30,6 +31,10 @@ SHOWN_LETTERS = 6
 def shown_owner(owner: str) -> str:
     """A key without a name is shown by the first letters of its hash: all of it is what the settings take for the key."""
     return f"unnamed-{owner[:SHOWN_LETTERS]}" if _HASH.fullmatch(owner) else owner
+
+
+def shown_sum(used: UsageSum) -> UsageSum:
+    return used._replace(kind=used.kind._replace(owner=shown_owner(used.kind.owner)))
 
 
 class Owners:

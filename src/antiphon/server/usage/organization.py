@@ -3,14 +3,17 @@
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
+import msgspec
 from aiohttp import web
 from msgspec import Meta, Struct
 
+from antiphon.core.protocols.client_protocol import JSON
 from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.errors import InvalidRequest, quoted
-from antiphon.gateway.state.owners import shown_owner
+from antiphon.gateway.limits.threads import run_in_view_thread
+from antiphon.gateway.state.owners import shown_sum
 from antiphon.gateway.usage.reports import (
     Filter,
     begins_between,
@@ -20,7 +23,7 @@ from antiphon.gateway.usage.reports import (
     wanted_sums,
 )
 from antiphon.ids import ADMIN
-from antiphon.server.answers import to_json
+from antiphon.server.answers import to_answer
 from antiphon.server.parts import APP
 from antiphon.server.request_state import OWNER
 from antiphon.store.account_records import DAY, HOUR, UsageSum
@@ -34,6 +37,10 @@ USAGE_GROUPS = ("api_key_id", "model", "batch")
 COST_GROUPS = ("api_key_id", "line_item")
 NOT_BY_MINUTE = "Invalid `bucket_width`: usage is kept by the hour. It must be one of: 1h, 1d."
 NOT_HERE = "`{name}` has no meaning here: there are keys and models, and no projects and users. Use {instead}."
+
+
+# By the begin of each bucket.
+Results: TypeAlias = dict[int, list[dict[str, Any]]]
 
 
 class UsageQuery(Struct, frozen=True):
@@ -76,7 +83,7 @@ async def _page(
     width: int,
     default: int,
     most: int,
-    results: Callable[[Sequence[UsageSum]], dict[int, list[dict[str, Any]]]],
+    results: Callable[[Sequence[UsageSum]], Results],
 ) -> web.Response:
     limit = default if query.limit is None else query.limit
     if limit > most:
@@ -84,30 +91,32 @@ async def _page(
     since = query.start_time if query.page is None else query.page
     until = int(time.time()) + 1 if query.end_time is None else query.end_time
     begins, following = begins_between(since, until, width, limit)
-    sums: Sequence[UsageSum] = ()
-    if begins:
-        sums = await _read(request, begins[0], min(until, begins[-1] + width), width)
     wanted = Filter(
         _listed(request, "api_key_ids"), _listed(request, "models"), None if query.batch is None else query.batch == "true"
     )
-    found = results(list(wanted_sums(sums, wanted)))
-    data = buckets(begins, width, found)
-    return to_json(
-        {
-            "object": "page",
-            "data": data,
-            "has_more": following is not None,
-            "next_page": None if following is None else str(following),
-        }
-    )
 
+    def day_results(sums: Sequence[UsageSum]) -> Results:
+        return results(list(wanted_sums(map(shown_sum, sums), wanted)))
 
-async def _read(request: web.Request, since: int, until: int, width: int) -> list[UsageSum]:
-    gateway, owner = request.app[APP].gateway, request[OWNER]
-    # What this process has not written yet is wanted, too.
-    await gateway.ledger.flush()
-    sums = await gateway.store.accounts.usage(since, until, width, None if owner == ADMIN else owner)
-    return [each._replace(kind=each.kind._replace(owner=shown_owner(each.kind.owner))) for each in sums]
+    def page(found: Results) -> bytes:
+        next_page = None if following is None else str(following)
+        data = buckets(begins, width, found)
+        return msgspec.json.encode({"object": "page", "data": data, "has_more": following is not None, "next_page": next_page})
+
+    async def read() -> bytes:
+        found: Results = {}
+        gateway, owner = request.app[APP].gateway, request[OWNER]
+        # What this process has not written yet is wanted, too.
+        await gateway.ledger.flush()
+        # Day by day: a month of many keys would keep the event loop from everything else.
+        for day in range(begins[0], begins[-1] + width, DAY) if begins else ():
+            end = min(until, begins[-1] + width, day + DAY)
+            sums = await gateway.store.accounts.usage(day, end, width, None if owner == ADMIN else owner)
+            found |= await run_in_view_thread(partial(day_results, sums))
+        return await run_in_view_thread(partial(page, found))
+
+    async with request.app[APP].inspection.listing.entered(request[OWNER]) as view:
+        return to_answer(await view.run(read()), JSON, {})
 
 
 def _query(request: web.Request) -> UsageQuery:
