@@ -1,6 +1,7 @@
 """Budgets: a hard one ends in a 429 that nobody tries again, a soft one in a notice, over all gateways of a store."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import openai
@@ -10,6 +11,7 @@ from support.engine import MockEngine
 from support.gateway import DEFAULTS, GatewayUnderTest, running_gateway
 from support.metrics import scrape
 from support.sockets import connected
+from support.stores import interposed
 
 from antiphon.errors import QuotaExceeded, StoreUnavailable
 from antiphon.gateway.usage.budgets import Budget, Budgets
@@ -160,6 +162,36 @@ async def test_each_limit_counts_what_it_names(limit: dict[str, Any], counts: Co
     assert await allowed(make(store, clock, **more)[0])
     # Not for other keys.
     assert await allowed(make(store, clock, **limit)[0], "bob")
+
+
+async def test_what_is_counted_while_others_are_written_counts_once() -> None:
+    store, clock = MemoryStore().accounts, Clock()
+    slow, hands = interposed(store)
+    budgets, ledger = make(slow, clock, requests_per_day=3)
+    assert await allowed(budgets)
+    writing, go_on = asyncio.Event(), asyncio.Event()
+
+    async def add_usage(entries: Sequence[UsageEntry]) -> None:
+        writing.set()
+        await go_on.wait()
+        await store.add_usage(entries)
+
+    hands.instead["add_usage"] = add_usage
+    ledger.count("ada", "m", "http", Counts(1))
+    flushing = asyncio.create_task(ledger.flush())
+    await writing.wait()
+    clock.now += 2
+    checking = asyncio.create_task(allowed(budgets))
+    while not budgets._reading:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    ledger.count("ada", "m", "http", Counts(1))
+    go_on.set()
+    assert await checking
+    await flushing
+    assert await allowed(budgets)
+    ledger.count("ada", "m", "http", Counts(1))
+    assert not await allowed(budgets)
 
 
 async def test_without_the_store_what_was_known_decides() -> None:

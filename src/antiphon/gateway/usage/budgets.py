@@ -204,10 +204,12 @@ class Budgets:
         if not self._watches:
             self._watches = True
             self._ledger.watchers.append(self._count)
-        now, meanwhile = self._now(), self._meanwhile.setdefault(owner, [])
+        now, meanwhile = self._now(), list[UsageEntry]()
         known = Known(now, Months.of(now))
         try:
             async with self._ledger.unwritten_of(owner) as unwritten:
+                # From now on: what was counted before is in one of the other two.
+                self._meanwhile[owner] = meanwhile
                 sums = await self._store.usage(known.times.month, END_OF_TIME, DAY, owner)
         except StoreUnavailable:
             # What was known is better than nothing; without that, nobody knows.
