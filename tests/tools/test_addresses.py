@@ -1,12 +1,11 @@
 """Which addresses tools may connect to, and that nothing else is connected to."""
 
-import socket
 from collections.abc import AsyncIterator
-from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp import web
+from support.host_names import resolves_to
 
 from antiphon.tools.addresses import (
     AddressPolicy,
@@ -227,18 +226,3 @@ async def test_a_name_that_changes_its_address_gains_nothing(port: int, monkeypa
     assert asked == ["rebinding.example"]
     with pytest.raises(AddressRefused):
         await text_of(policy, f"http://rebinding.example:{port}/")
-
-
-def resolves_to(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]:
-    """Names have these addresses, one list after another; the last one stays. Returns the names that are asked for."""
-    asked: list[str] = []
-
-    def getaddrinfo(host: str, port: int, *_: Any, **__: Any) -> list[Any]:
-        asked.append(host)
-        addresses = answers[min(len(asked), len(answers)) - 1]
-        return [
-            (socket.AF_INET6 if ":" in each else socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in addresses
-        ]
-
-    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    return asked

@@ -1,5 +1,6 @@
 """Webhooks, as the settings have them."""
 
+import re
 from collections.abc import Collection
 
 from antiphon import __version__
@@ -13,6 +14,9 @@ from antiphon.settings.settings import Settings
 from antiphon.settings.tables import WebhookEndpointSettings, WebhookSettings
 from antiphon.tools.addresses import AddressPolicy, url_complaint
 
+# It is a part of the ids of its messages, which are sent in a header.
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
 
 def webhook_endpoints(given: WebhookSettings) -> list[Endpoint]:
     """Raises SettingsError."""
@@ -20,6 +24,8 @@ def webhook_endpoints(given: WebhookSettings) -> list[Endpoint]:
 
 
 def _endpoint(place: str, name: str, given: WebhookEndpointSettings) -> Endpoint:
+    if not _NAME.fullmatch(name):
+        raise SettingsError(f"webhooks.endpoints: {name!r} is not a name. Use 1 to 64 letters, digits, - and _")
     for event in given.events:
         if event not in EVENTS:
             hint = did_you_mean(event, EVENTS)

@@ -1,7 +1,7 @@
 """Webhooks: each end is reported at least once, signed, to every endpoint by itself, and to no address that is forbidden."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -9,6 +9,7 @@ from aiohttp import web
 from support.background import Background, held_back
 from support.engine import MockEngine, Refusal
 from support.gateway import running_gateway
+from support.host_names import resolves_to
 from support.stores import interposed
 from support.webhook_receiver import SECRET, receiving
 
@@ -77,7 +78,8 @@ def endpoint(name: str, url: str) -> Endpoint:
 
 
 async def sent(store: AccountStore, endpoints: Sequence[Endpoint], until: Any, **options: Any) -> None:
-    sender = WebhookSender(store, endpoints, HERE, patience=options.pop("patience", 5.0), pauses=(0.0,), **options)
+    policy = options.pop("policy", HERE)
+    sender = WebhookSender(store, endpoints, policy, patience=options.pop("patience", 5.0), pauses=(0.0,), **options)
     sending = asyncio.create_task(sender.run())
     try:
         await until
@@ -113,7 +115,31 @@ async def endless(request: web.Request) -> web.StreamResponse:
         await response.write(b"x" * 65536)
 
 
-@pytest.mark.parametrize("answer", [broken, refusing, redirecting, silent])
+async def claiming(request: web.Request) -> web.StreamResponse:
+    """A length that it does not have, in a coding that it is not in, which nobody reads."""
+    return web.Response(status=299, headers={"Content-Length": "1000000", "Content-Encoding": "gzip"}, body=b"x")
+
+
+def raw(answer: bytes) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """Not of HTTP, or of another one."""
+
+    async def write(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.write(answer)
+        return await broken(request)
+
+    return write
+
+
+LIES = [
+    raw(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
+    raw(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
+    raw(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n"),
+    raw(b"220 mail.example ESMTP\r\n"),
+]
+
+
+@pytest.mark.parametrize("answer", [broken, refusing, redirecting, silent, *LIES])
 async def test_what_is_not_accepted_is_sent_again(answer: Any) -> None:
     store = MemoryStore(wakeups=None)
     async with receiving() as receiver:
@@ -129,6 +155,53 @@ async def test_what_is_not_accepted_is_sent_again(answer: Any) -> None:
 
         await sent(store.accounts, [hook], until(), patience=0.3)
     assert len({event.id for event in receiver.events}) == 1
+
+
+async def test_a_status_is_enough_whatever_is_said_of_the_body() -> None:
+    store = MemoryStore()
+    async with receiving() as receiver:
+        receiver.answer = claiming
+        hook = endpoint("one", receiver.url)
+        message(store, hook)
+
+        async def until() -> None:
+            while store.accounts._deliveries:
+                await asyncio.sleep(0)
+
+        await sent(store.accounts, [hook], until())
+        assert len(receiver.events) == 1
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    store = MemoryStore()
+    async with receiving() as receiver, receiving() as other:
+
+        async def elsewhere(request: web.Request) -> web.StreamResponse:
+            return web.Response(status=308, headers={"Location": other.url})
+
+        receiver.answer = elsewhere
+        hook = endpoint("one", receiver.url)
+        message(store, hook)
+        await sent(store.accounts, [hook], receiver.got(3))
+    assert other.events == []
+
+
+async def test_a_name_that_changes_its_address_gains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is resolved once for each attempt, and the address that was allowed is the one that is connected to."""
+    store = MemoryStore()
+    async with receiving() as receiver:
+        port = receiver.url.rpartition(":")[2].partition("/")[0]
+        asked = resolves_to(monkeypatch, ["127.0.0.1"], ["10.0.0.1"])
+        hook = endpoint("one", f"http://rebinding.example:{port}/hook")
+        receiver.answer = refusing
+        message(store, hook)
+
+        async def until() -> None:
+            while len(asked) < 3:
+                await asyncio.sleep(0)
+
+        await sent(store.accounts, [hook], until(), policy=AddressPolicy("listed", ("127.0.0.0/8",)))
+    assert len(receiver.events) == 1
 
 
 async def test_a_dead_endpoint_delays_only_its_own() -> None:
@@ -206,3 +279,10 @@ def test_what_is_wrong_with_an_endpoint_is_said(members: dict[str, Any], said: s
     given = WebhookEndpointSettings(**({"url": "https://hooks.example/x", "secret": "s"} | members))
     with pytest.raises(SettingsError, match=said):
         check_webhooks(Settings(webhooks=WebhookSettings(endpoints={"one": given})))
+
+
+@pytest.mark.parametrize("name", ["", "a b", "é", "a\r\nX-Admin: 1", "x" * 65])
+def test_a_name_that_cannot_be_in_a_header_is_refused(name: str) -> None:
+    given = WebhookEndpointSettings(url="https://hooks.example/x", secret="s")
+    with pytest.raises(SettingsError, match="is not a name"):
+        check_webhooks(Settings(webhooks=WebhookSettings(endpoints={name: given})))
