@@ -1,5 +1,6 @@
 """One key's attempts on another's objects: each is answered as if they did not exist, and changes nothing."""
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
@@ -9,6 +10,11 @@ from support.background import Background, held_back
 from support.engine import MockEngine, answer, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.sockets import connected
+
+from antiphon.gateway.state.owners import shown_owner
+from antiphon.ids import hash_of_key
+from antiphon.settings.tables import PriceSettings, UsageSettings
+from antiphon.store.account_records import DAY
 
 ADA: dict[str, Any] = {"headers": {"Authorization": "Bearer ada's"}}
 BOB: dict[str, Any] = {"headers": {"Authorization": "Bearer bob's"}}
@@ -198,3 +204,34 @@ async def test_another_keys_ids_cannot_be_taken(engine: MockEngine) -> None:
         assert await everything(gateway, on) == before
         await gateway.post({"model": "mock", "input": reference(on.item)}, **ADA)
         assert engine.last["messages"][0]["content"] == SECRET
+
+
+@pytest.mark.parametrize("keys", [KEYS, UNNAMED], ids=["named", "unnamed"])
+async def test_another_keys_usage_is_not_seen_however_it_is_asked_for(engine: MockEngine, keys: dict[str, Any]) -> None:
+    prices = UsageSettings(prices={"*": PriceSettings(input=1.0, output=1.0)})
+    async with running_gateway(engine, **keys, usage=prices, admin_key=("boss",)) as gateway:
+        for fields in ({}, {"store": False}, {"background": True}):
+            await gateway.post({"model": "mock", "input": SECRET, **fields}, **ADA)
+        await gateway.post({"model": "mock", "input": SECRET}, "/v1/embeddings", **ADA)
+        seen = {}
+        for name, options in (("ada", ADA), ("bob", BOB), ("boss", {"headers": {"Authorization": "Bearer boss"}})):
+            found: list[Any] = []
+            for path in ("usage/completions", "usage/embeddings", "costs"):
+                for naming in ("", *(f"&{each}={owner}" for each in NAMINGS for owner in owners_of(keys))):
+                    asked = f"/v1/organization/{path}?start_time={int(time.time()) - DAY}&group_by=api_key_id{naming}"
+                    status, page = await gateway.get(asked, **options)
+                    assert status == 200, page
+                    found += [result for bucket in page["data"] for result in bucket["results"]]
+            seen[name] = len(found)
+        assert seen["bob"] == 0
+        assert seen["ada"] > 0
+        assert seen["boss"] > 0
+
+
+# How a query may name keys.
+NAMINGS = ("api_key_ids", "api_key_ids[]", "api_key_id", "owner", "user_id")
+
+
+def owners_of(keys: dict[str, Any]) -> tuple[str, ...]:
+    hash = hash_of_key(b"ada's")
+    return ("ada", "ada,bob", "admin", "*") if "keys" in keys else (hash, shown_owner(hash), "", "*")

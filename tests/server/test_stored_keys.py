@@ -1,6 +1,7 @@
 """Keys that `antiphon key` makes: let in, limited, rotated and refused at once, in every gateway on the store."""
 
 import asyncio
+import json
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from support.background import held_back
 from support.commands import ANTIPHON
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest, running_gateway
@@ -83,6 +85,29 @@ async def test_keys_work_and_end_in_every_gateway(url: str, gateways: list[Gatew
         await run(revoke, settings, "ada", None)
 
 
+async def test_a_stream_goes_on_when_its_key_is_revoked_and_is_stored_for_its_owner(
+    url: str, gateways: list[GatewayUnderTest], engine: MockEngine
+) -> None:
+    settings, (here, there) = Settings(store=url), gateways
+    first = key_in(await run(store_new, settings, "ada"))
+    await until(here, first, 200)
+    script, go_on = held_back("Hello", " there")
+    engine.will(script)
+    async with here.client.post(f"{here.url}/v1/responses", json=BODY | {"stream": True}, **sent(first)) as streamed:
+        await streamed.content.readuntil(b"output_text.delta")
+        second = key_in(await run(rotate, settings, "ada", 0.0))
+        for gateway in gateways:
+            await until(gateway, first, 401)
+            await until(gateway, second, 200)
+        go_on.set()
+        rest = (await streamed.read()).decode()
+    assert "event: response.completed" in rest
+    ended = next(line for line in rest.splitlines() if line.startswith('data: {"type":"response.completed"'))
+    response = json.loads(ended.removeprefix("data: "))["response"]
+    assert (await there.get(f"/v1/responses/{response['id']}", **sent(second)))[0] == 200
+    assert (await there.get(f"/v1/responses/{response['id']}", **sent(first)))[0] == 401
+
+
 async def test_a_budget_of_the_store_counts_in_every_gateway_and_the_settings_win(
     url: str, gateways: list[GatewayUnderTest]
 ) -> None:
@@ -135,6 +160,9 @@ def test_the_commands_say_what_is_wrong(tmp_path: Path) -> None:
         (("key", "new", "a b", "--store", f"sqlite:{tmp_path / 'a.db'}"), "is not a name"),
         (("key", "new", "ada", "--store", "memory:"), "--file"),
         (("key", "revoke", "ada", "--store", f"sqlite:{tmp_path / 'a.db'}"), "no key of ada"),
+        (("key", "rotate", "ada", "--grace", "inf", "--store", f"sqlite:{tmp_path / 'a.db'}"), "--grace"),
+        (("key", "list", "--store", "postgresql://127.0.0.1:1/none"), "cannot reach Postgres"),
+        (("key", "list", "--store", f"sqlite:{tmp_path}"), "cannot open"),
     ):
         done = subprocess.run([*ANTIPHON, *words], capture_output=True, text=True, cwd=tmp_path, check=False)
         assert (done.returncode, said in done.stderr) == (2, True), done.stderr

@@ -521,10 +521,16 @@ def revoke_key(
         _fail(str(invalid))
 
 
+# Ten years, in seconds.
+LONGEST_GRACE = 10 * 366 * 86_400
+
+
 @key.command("rotate", cls=Command)
 def rotate_key(
     name: Annotated[str, typer.Argument(help="Whose keys.")],
-    grace: Annotated[float, typer.Option(min=0, help="Seconds for which the other keys are still let in.")] = 0,
+    grace: Annotated[
+        float, typer.Option(min=0, max=LONGEST_GRACE, help="Seconds for which the other keys are still let in.")
+    ] = 0,
     store: options.Store = None,
     config: options.Config = None,
 ) -> None:
