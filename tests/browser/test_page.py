@@ -7,7 +7,7 @@ from support.conversations import first_turn, number_of, second_turn
 from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest, running_gateway, started
 
-VIEWS = ["requests", "playground", "engines", "stored"]
+VIEWS = ["requests", "playground", "engines", "stored", "usage"]
 
 
 # ---- the keyboard ----------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import { explain, getJson, query } from "./server.js";
 const DAY = 86400; // s
 const SPANS = [7, 14, 31].map((days) => [days, `${days} days`]);
 const MOST_COLOURS = 6; // further keys share the last one
+const MOST_ROWS = 500; // a browser takes long for a table of thousands
 const SVG = "http://www.w3.org/2000/svg";
 const CHART = { width: 720, height: 220, left: 64, bottom: 24, top: 12 };
 
@@ -139,8 +140,13 @@ function bar(bucket, total, keys, x, step, scale) {
   return svg("g", { class: "day" }, svg("title", {}, `${day}: ${several(total, "token")}`), ...parts, words);
 }
 
-const legend = (keys) =>
-  make("ul.usage-legend", { "aria-label": "Keys" }, keys.map((key) => make(`li.${colour(keys, key)}`, {}, key)));
+function legend(keys) {
+  const named = keys.length > MOST_COLOURS ? keys.slice(0, MOST_COLOURS - 1) : keys;
+  const lines = named.map((key) => make(`li.${colour(keys, key)}`, {}, key));
+  const others = keys.length - named.length;
+  if (others) lines.push(make(`li.c${MOST_COLOURS - 1}`, {}, several(others, "other key")));
+  return make("ul.usage-legend", { "aria-label": "Keys" }, lines);
+}
 
 // ---- the table ----
 
@@ -161,6 +167,11 @@ function table(rows, costs) {
       withCosts && cost(row),
     );
   const head = heads.map((heading, at) => make(at > 1 ? "th.number" : "th", { scope: "col" }, heading));
-  const body = make("tbody", {}, rows.map(line));
-  return make("div.scroll", {}, make("table.plain.usage", {}, make("thead", {}, make("tr", {}, head)), body));
+  const body = make("tbody", {}, rows.slice(0, MOST_ROWS).map(line));
+  return make(
+    "div.scroll",
+    { tabindex: "0", role: "region", "aria-label": "Keys and models" },
+    make("table.plain.usage", {}, make("thead", {}, make("tr", {}, head)), body),
+    rows.length > MOST_ROWS && make("p", {}, `${several(rows.length - MOST_ROWS, "row")} of less usage not shown.`),
+  );
 }
