@@ -1,7 +1,9 @@
 """Budgets: a hard one ends in a 429 that nobody tries again, a soft one in a notice, over all gateways of a store."""
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import openai
@@ -162,6 +164,53 @@ async def test_each_limit_counts_what_it_names(limit: dict[str, Any], counts: Co
     assert await allowed(make(store, clock, **more)[0])
     # Not for other keys.
     assert await allowed(make(store, clock, **limit)[0], "bob")
+
+
+@pytest.fixture(params=["UTC", "America/New_York", "Pacific/Kiritimati"])
+def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Of the machine, which days and months do not depend on."""
+    monkeypatch.setenv("TZ", request.param)
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("zone")
+@pytest.mark.parametrize(
+    ("ends", "is_month"),
+    [
+        ("2026-12-31", True),
+        ("2027-01-31", True),
+        ("2027-02-27", False),
+        ("2027-02-28", True),
+        ("2028-02-28", False),
+        ("2028-02-29", True),
+        # Clocks go forward and back in New York.
+        ("2027-03-14", False),
+        ("2027-11-07", False),
+    ],
+)
+async def test_a_day_and_a_month_end_at_midnight_utc(ends: str, *, is_month: bool) -> None:
+    last = datetime.fromisoformat(f"{ends}T23:59:59+00:00").timestamp()
+    following = datetime.fromtimestamp(last + 1, UTC)
+    for limit, begins_anew in (("requests_per_day", True), ("requests_per_month", is_month)):
+        clock = Clock()
+        clock.now = last - DAY + 1.5
+        budgets, ledger = make(MemoryStore().accounts, clock, **{limit: 1})
+        assert await allowed(budgets)
+        ledger.count("ada", "m", "http", Counts(1))
+        clock.now = last + 0.9
+        with pytest.raises(QuotaExceeded) as refused:
+            await (budgets.check("ada") or asyncio.sleep(0))
+        again = f"{following:%Y-%m-%d} 00:00 (UTC)"
+        assert (again in refused.value.message) == begins_anew
+        # What the process knew from before is of the day before.
+        clock.now = last + 1
+        assert await allowed(budgets) == begins_anew
+        await ledger.flush()
+        clock.now += 5
+        assert await allowed(budgets) == begins_anew
 
 
 async def test_what_is_counted_while_others_are_written_counts_once() -> None:
