@@ -2,9 +2,10 @@
 
 import asyncio
 import json
+import sqlite3
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ from support.background import held_back
 from support.commands import ANTIPHON
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest, running_gateway
+from support.older_store import FOLDER as OLDER_STORES
 from support.postgres import PostgresServer
 from support.sockets import connected
 from support.worker_gateway import worker_gateway
 
-from antiphon.cli.team.keys import limit, list_keys, revoke, rotate, store_new
+from antiphon.cli.team.keys import in_store, limit, list_keys, revoke, rotate, store_new
 from antiphon.gateway.usage.budgets import Budget
 from antiphon.settings.errors import SettingsError
 from antiphon.settings.settings import Settings
@@ -153,6 +155,22 @@ async def test_the_list_shows_every_key_and_none_of_it(tmp_path: Path) -> None:
     assert "ends " in shown
     assert key not in shown
     assert "secret" not in shown
+
+
+@pytest.mark.parametrize("version", [1, 8])
+async def test_the_commands_use_a_store_of_an_older_version_without_a_gateway(version: int, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "responses.db")) as database:
+        database.executescript((OLDER_STORES / f"{version}_sqlite.sql").read_text())
+    settings = Settings(store=f"sqlite:{tmp_path / 'responses.db'}")
+    key = key_in(await run(store_new, settings, "ada"))
+    assert f"…{key[-4:]}" in await run(lambda: list_keys(settings, as_json=False))
+
+
+async def test_a_budget_of_a_newer_version_is_listed_as_one(tmp_path: Path) -> None:
+    settings = Settings(store=f"sqlite:{tmp_path / 'responses.db'}")
+    await run(store_new, settings, "ada")
+    await run(in_store, settings, lambda accounts: accounts.limit_key("ada", b'{"images_per_day":3}'))
+    assert "(of a newer version)" in await run(lambda: list_keys(settings, as_json=False))
 
 
 def test_the_commands_say_what_is_wrong(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -10,7 +11,8 @@ import msgspec
 from msgspec import structs
 
 from antiphon.cli.ps import columns
-from antiphon.errors import StoreUnavailable, counted
+from antiphon.errors import UNREADABLE, StoreUnavailable, counted
+from antiphon.gateway.state.record_format import decode_budget
 from antiphon.gateway.usage.budgets import MEASURES, Budget
 from antiphon.ids import hash_of_key
 from antiphon.settings.errors import SettingsError
@@ -91,16 +93,20 @@ def list_keys(settings: Settings, *, as_json: bool) -> str:
 
 
 def _rows(settings: Settings, state: KeyState, now: float) -> Iterator[tuple[str, ...]]:
-    limits = {name: msgspec.json.decode(limit, type=Budget) for name, limit in state.limits}
-    limits |= {name: Budget(**structs.asdict(each)) for name, each in settings.usage.budgets.items()}
-
-    def words(name: str) -> str:
-        return budget_to_words(limits[name]) if name in limits else ""
+    words = defaultdict(str, {name: _limits_to_words(limits) for name, limits in state.limits})
+    words |= {name: budget_to_words(Budget(**structs.asdict(each))) for name, each in settings.usage.budgets.items()}
 
     for name in settings.keys:
-        yield (name, *OF_SETTINGS, words(name))
+        yield (name, *OF_SETTINGS, words[name])
     for key in state.keys:
-        yield (key.name, f"…{key.hint}", _day(key.created_at), _state(key, now), words(key.name))
+        yield (key.name, f"…{key.hint}", _day(key.created_at), _state(key, now), words[key.name])
+
+
+def _limits_to_words(limits: bytes) -> str:
+    try:
+        return budget_to_words(decode_budget(limits))
+    except UNREADABLE:
+        return "(of a newer version)"
 
 
 def _state(key: StoredKey, now: float) -> str:
