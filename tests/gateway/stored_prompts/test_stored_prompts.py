@@ -13,8 +13,9 @@ from support.engine import MockEngine, text
 from support.gateway import running_gateway
 
 from antiphon.app.checked_settings import load_settings
+from antiphon.errors import InvalidRequest
 from antiphon.gateway.stored_prompts.folder import LARGEST, UnusablePrompt, read_folder, watch_folder
-from antiphon.gateway.stored_prompts.prompts import StoredPrompts
+from antiphon.gateway.stored_prompts.prompts import LONGEST, StoredPrompts
 from antiphon.settings.errors import SettingsError
 from antiphon.wire.responses import CreateResponse
 
@@ -148,6 +149,14 @@ def test_hidden_files_are_no_prompts_and_a_mark_of_utf_8_is_none_of_the_text(tmp
         request = CreateResponse(prompt={"id": id, "variables": {"who": "{{who}} {{ x }} \\g<0> {% y %}"}})
         read_folder(tmp_path).fill(request)
         assert (request.model, request.instructions) == ("mock", "Hi {{who}} {{ x }} \\g<0> {% y %}")
+
+
+def test_a_text_that_is_put_in_many_times_may_not_become_too_long(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("{{x}}" * 1000)
+    prompts = read_folder(tmp_path)
+    prompts.fill(CreateResponse(prompt={"id": "a", "variables": {"x": "y" * (LONGEST // 1000)}}))
+    with pytest.raises(InvalidRequest, match="longer than 16,777,216 characters"):
+        prompts.fill(CreateResponse(prompt={"id": "a", "variables": {"x": "y" * (LONGEST // 1000 + 1)}}))
 
 
 async def test_files_that_cannot_be_used_change_nothing_until_they_can(folder: Path, caplog: pytest.LogCaptureFixture) -> None:

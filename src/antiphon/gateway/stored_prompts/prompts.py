@@ -24,6 +24,8 @@ FIELDS = (
     "max_output_tokens",
 )
 MEMBERS = frozenset({"id", "version", "variables"})
+# The most characters of variables, each counted wherever it is put in: a prompt may name one a thousand times.
+LONGEST = 16 * 1024 * 1024
 # The most names in a message.
 MOST_NAMED = 20
 
@@ -88,6 +90,8 @@ def _with_variables(prompt: StoredPrompt, given: Any) -> str:
         values[name] = _to_text(name, value)
     if missing := [name for name in known if name not in values]:
         raise _wrong("prompt.variables", f"the prompt {prompt.id!r} needs a value for: {_listed(missing)}")
+    if sum(len(values[name]) for name in VARIABLE.findall(prompt.text)) > LONGEST:
+        raise _wrong("prompt.variables", f"with them, the prompt {prompt.id!r} is longer than {LONGEST:,} characters")
     return VARIABLE.sub(lambda found: values[found[1]], prompt.text)
 
 
