@@ -206,6 +206,15 @@ async def test_another_keys_ids_cannot_be_taken(engine: MockEngine) -> None:
         assert engine.last["messages"][0]["content"] == SECRET
 
 
+# How a query may name keys.
+NAMINGS = ("api_key_ids", "api_key_ids[]", "api_key_id", "owner", "user_id")
+
+
+def owners_of(keys: dict[str, Any]) -> tuple[str, ...]:
+    hash = hash_of_key(b"ada's")
+    return ("ada", "ada,bob", "admin", "*") if "keys" in keys else (hash, shown_owner(hash), "", "*")
+
+
 @pytest.mark.parametrize("keys", [KEYS, UNNAMED], ids=["named", "unnamed"])
 async def test_another_keys_usage_is_not_seen_however_it_is_asked_for(engine: MockEngine, keys: dict[str, Any]) -> None:
     prices = UsageSettings(prices={"*": PriceSettings(input=1.0, output=1.0)})
@@ -226,12 +235,3 @@ async def test_another_keys_usage_is_not_seen_however_it_is_asked_for(engine: Mo
         assert seen["bob"] == 0
         assert seen["ada"] > 0
         assert seen["boss"] > 0
-
-
-# How a query may name keys.
-NAMINGS = ("api_key_ids", "api_key_ids[]", "api_key_id", "owner", "user_id")
-
-
-def owners_of(keys: dict[str, Any]) -> tuple[str, ...]:
-    hash = hash_of_key(b"ada's")
-    return ("ada", "ada,bob", "admin", "*") if "keys" in keys else (hash, shown_owner(hash), "", "*")

@@ -132,6 +132,15 @@ async def test_what_an_engine_reports_and_is_no_count_is_estimated(
         assert (await used(gateway))["ada", "mock", "passed"] == Counts(1, 0, more, 0, 5)
 
 
+async def test_the_rest_of_a_report_counts_if_a_detail_is_no_count(engine: MockEngine) -> None:
+    details = {"prompt_tokens_details": {"cached_tokens": -1}, "completion_tokens_details": {"reasoning_tokens": 10**30}}
+    engine.will(chunk({"content": "Hi"}) + chunk(finish="stop") + chunk(usage=USAGE | details | {"total_tokens": -1}) + DONE)
+    async with running_gateway(engine) as gateway:
+        response = await gateway.create()
+        assert (response["usage"]["input_tokens"], response["usage"]["total_tokens"]) == (12, 17)
+        assert await used(gateway) == {("", "mock", "http"): Counts(1, 0, 12, 0, 5, 0)}
+
+
 async def test_a_background_response_is_counted_when_it_ends(engine: MockEngine) -> None:
     script, go_on = held_back("Hi")
     engine.will(script)

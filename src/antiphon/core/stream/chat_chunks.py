@@ -47,17 +47,21 @@ def _to_usage(usage: chat.ChatUsage, cached: int | None) -> responses.Usage | No
     if usage.prompt_tokens is None and usage.completion_tokens is None:
         return None
     prompt, completion = usage.prompt_tokens or 0, usage.completion_tokens or 0
-    reasoning = usage.completion_tokens_details.reasoning_tokens if usage.completion_tokens_details else None
-    counts = prompt, completion, cached or 0, reasoning or 0, usage.total_tokens or 0
-    if min(counts) < 0 or max(counts) > chat.MOST_TOKENS:
+    if not (0 <= prompt <= chat.MOST_TOKENS and 0 <= completion <= chat.MOST_TOKENS):
         return None
+    reasoning = usage.completion_tokens_details.reasoning_tokens if usage.completion_tokens_details else None
     return responses.Usage(
         input_tokens=prompt,
-        input_tokens_details=responses.InputTokensDetails(cached_tokens=cached or 0),
+        input_tokens_details=responses.InputTokensDetails(cached_tokens=_to_count(cached)),
         output_tokens=completion,
-        output_tokens_details=responses.OutputTokensDetails(reasoning_tokens=reasoning or 0),
-        total_tokens=usage.total_tokens or prompt + completion,
+        output_tokens_details=responses.OutputTokensDetails(reasoning_tokens=_to_count(reasoning)),
+        total_tokens=_to_count(usage.total_tokens) or prompt + completion,
     )
+
+
+def _to_count(reported: int | None) -> int:
+    """-1 says of some that it is not known."""
+    return reported if reported is not None and 0 <= reported <= chat.MOST_TOKENS else 0
 
 
 def _to_logprobs(tokens: list[chat.Logprob], *, with_ids: bool) -> list[responses.Logprob]:
