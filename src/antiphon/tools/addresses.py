@@ -143,9 +143,7 @@ def url_complaint(policy: AddressPolicy, url: str) -> str | None:
     try:
         parts = urlsplit(url)
         port = parts.port
-        # As it is done to connect: a label may be too long or empty, or no punycode.
-        named = URL(url)
-        (named.raw_host or "").encode("idna"), named.host
+        _encode_host(URL(url))
     except ValueError:
         return "it is not a URL"
     host = (parts.hostname or "").rstrip(".")
@@ -165,6 +163,12 @@ def url_complaint(policy: AddressPolicy, url: str) -> str | None:
     if complaint is None and policy.https and parts.scheme != "https" and not _may_be_plain(policy, host, port, literal):
         return f"only https may be used for {host}"
     return complaint
+
+
+def _encode_host(url: URL) -> None:
+    """As for a connection. Raises UnicodeError: a label is too long or empty, or no punycode."""
+    raw, _ = url.raw_host, url.host
+    (raw or "").encode("idna")
 
 
 def _name_complaint(policy: AddressPolicy, host: str, port: int) -> str | None:
