@@ -18,6 +18,7 @@ USER = "antiphon"
 EMPTY = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid();
 DROP SCHEMA IF EXISTS antiphon, antiphon_files CASCADE;
+DROP EXTENSION IF EXISTS vector CASCADE;
 """
 # fsync=off: in these tests processes are killed, but the machine never loses its power.
 OPTIONS = ["listen_addresses=", "fsync=off", "max_connections=100", "shared_buffers=32MB", "timezone=UTC"]

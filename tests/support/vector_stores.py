@@ -73,6 +73,8 @@ class SimpleIndex:
         self.wanted: list[Wanted] = []
         # How many chunks have no vector yet.
         self.without_vector = 0
+        # How many that were, each time that something was arranged.
+        self.arranged: list[int] = []
 
     async def add(self, store: str, file: str, texts: Sequence[str | Piece], *, first: int = 0) -> None:
         if self.before_adding is not None:
@@ -92,7 +94,7 @@ class SimpleIndex:
         return made
 
     def arrange(self) -> None:
-        pass
+        self.arranged.append(self.without_vector)
 
     async def remove(self, store: str, file: str) -> None:
         self.chunks.pop((store, file), None)

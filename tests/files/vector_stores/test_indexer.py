@@ -367,6 +367,15 @@ async def test_vectors_that_are_missing_are_made_later(simple: SimpleVectorStore
         await until(lambda: not simple.index.without_vector)
 
 
+async def test_what_makes_searches_faster_does_not_wait_for_all_vectors(simple: SimpleVectorStores) -> None:
+    await simple.file("one")
+    await make(simple, "one")
+    simple.index.without_vector = 3
+    async with indexed(simple):
+        await until(lambda: 0 in simple.index.arranged)
+    assert simple.index.arranged[:4] == [3, 2, 1, 0]
+
+
 # ---- the same file again ---------------------------------------------------------------------------------------------
 
 

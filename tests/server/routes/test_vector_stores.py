@@ -1,7 +1,8 @@
 """Vector stores over HTTP, with the openai SDK."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -9,8 +10,11 @@ import pytest
 import pytest_asyncio
 from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest, running_gateway
+from support.postgres import PostgresServer
 
 from antiphon.app.lifetime import BESIDE
+from antiphon.store import open_store
+from antiphon.store.files import pgvector
 
 TEXTS = {
     "moon.txt": "The moon is made of basalt and anorthosite.",
@@ -20,9 +24,22 @@ TEXTS = {
 CLIENTS: list[openai.AsyncOpenAI] = []
 
 
+@pytest.fixture(params=["memory", "sqlite", "postgres", "postgres_with_pgvector"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param.startswith("postgres"):
+        server: PostgresServer = request.getfixturevalue(request.param)
+        with server.shared_database() as database:
+            yield database
+    else:
+        yield f"sqlite:{tmp_path / 'responses.db'}" if request.param == "sqlite" else "memory:"
+
+
 @pytest_asyncio.fixture
-async def everywhere(engine: MockEngine, url: str) -> AsyncIterator[GatewayUnderTest]:
-    """With each kind of store."""
+async def everywhere(request: pytest.FixtureRequest, engine: MockEngine, url: str) -> AsyncIterator[GatewayUnderTest]:
+    """With each kind of store. What pgvector needs is there from the beginning: so all of the searches use it."""
+    if "pgvector" in request.node.name:
+        async with open_store(url) as store:
+            await store.files.database.maintain(pgvector.create())
     async with running_gateway(engine, store=url) as running:
         yield running
 

@@ -301,9 +301,10 @@ class Indexer:
         now = self._database.clock()
         if now < self._embedding_at:
             return
-        while not self._stopped and await self._parts.index.embed_later():
-            pass
         self._parts.index.arrange()
+        # A change of the model may take hours.
+        while not self._stopped and await self._parts.index.embed_later():
+            self._parts.index.arrange()
         self._embedding_at = now + self._options.retry_interval
 
     async def _remove(self, store: str, document: str) -> None:

@@ -123,7 +123,7 @@ def create() -> Operation[None]:
         return
     column = yield from look()
     if column.schema is None and column.is_available:
-        yield Statement("CREATE EXTENSION IF NOT EXISTS vector")
+        yield from _create_extension()
         column = yield from look()
     if column.schema is None:
         return
@@ -135,6 +135,12 @@ def create() -> Operation[None]:
     for table in VECTOR_TABLES:
         name = _index(table, MISSING)
         yield from _create_index(column, name, f"ON {table} (store, model) WHERE embedding IS NULL AND {NARROW}")
+
+
+def _create_extension() -> Operation[None]:
+    """A database has it once. In a schema of ours, other programs would not find its types, and would lose them with ours."""
+    has_public = yield Statement("SELECT 1 FROM pg_namespace WHERE nspname = 'public'")
+    yield Statement(f"CREATE EXTENSION IF NOT EXISTS vector{' SCHEMA public' if has_public else ''}")
 
 
 def _create_index(column: Column, name: str, definition: str) -> Operation[None]:

@@ -1,6 +1,7 @@
 """Vectors that Postgres compares and indexes itself, with pgvector."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -23,7 +24,7 @@ from antiphon.store import Store, open_store
 from antiphon.store.files import chunks, pgvector
 from antiphon.store.files.chunks import MOST_WINDOWS, NewChunk, StoreState
 from antiphon.store.files.pgvector import Column, SearchLimits, Sought
-from antiphon.store.operations import Database, Operation
+from antiphon.store.operations import Database, Operation, Statement
 from antiphon.store.postgres.database import session_of
 
 WIDTH = 32
@@ -41,6 +42,16 @@ def url(postgres_with_pgvector: PostgresServer) -> Iterator[str]:
 @pytest.fixture
 def database(store: Store) -> Database:
     return store.files.database
+
+
+class WideEmbedder(SubjectEmbedder):
+    def __init__(self, model: str, width: int) -> None:
+        super().__init__(model)
+        self._width = width
+
+    async def embed(self, texts: Sequence[str], *, query: bool) -> Floats | None:
+        made = await super().embed(texts, query=query)
+        return None if made is None else numpy.pad(made, ((0, 0), (0, self._width - made.shape[1])))
 
 
 @asynccontextmanager
@@ -90,7 +101,8 @@ async def found(
 def are_nearest(places: Sequence[int] | None, rows: Floats, query: Floats, allowed: Sequence[int] | None = None) -> bool:
     """But for the differences that a byte a number makes."""
     assert places is not None
-    best = sorted((float(rows[place] @ query) for place in allowed or range(len(rows))), reverse=True)[:5]
+    allowed = range(len(rows)) if allowed is None else allowed
+    best = sorted((float(rows[place] @ query) for place in allowed), reverse=True)[: len(places)]
     return bool(numpy.allclose([float(rows[place] @ query) for place in places], best, atol=0.02))
 
 
@@ -124,6 +136,16 @@ async def plan_of(url: str, operation: Operation[Any]) -> str:
 
 
 # ---- what is made of a database --------------------------------------------------------------------------------------
+
+
+async def test_other_programs_find_the_extension_too(database: Database, vectors: DatabaseVectors, url: str) -> None:
+    """A database has it once."""
+    await put(database, clustered(1))
+    await vectors.arranged()
+    assert (await database.read(pgvector.look())).schema == "public"
+    connection = await asyncpg.connect(url)
+    assert await connection.fetchval("SELECT '[1,2]'::vector::text") == "[1,2]"
+    await connection.close()
 
 
 async def test_vectors_that_are_there_get_into_the_column_and_then_it_is_searched(
@@ -190,6 +212,43 @@ async def test_filters_and_other_stores_take_nothing_from_what_is_found(
     ranked = await vectors.nearest("vs_3", "m", few, rows[:1], 5, {"file-3", "file-9"})
     assert ranked is not None
     assert len(ranked[0]) == 2
+
+
+async def test_matching_vectors_that_are_far_from_the_query_are_found_by_the_index(
+    database: Database, vectors: DatabaseVectors
+) -> None:
+    """It is read on: none of those that it gives first match."""
+    query, opposite = numpy.eye(WIDTH, dtype=numpy.float32)[0], -numpy.eye(WIDTH, dtype=numpy.float32)[0]
+    noise = 0.1 * numpy.random.default_rng(1).standard_normal((1_000, WIDTH))
+    rows = normalized(numpy.where(numpy.arange(1_000)[:, numpy.newaxis] < 900, query, opposite) + noise)
+    made = [NewChunk(at, "", [], "", [vector_to_bytes(row)]) for at, row in enumerate(rows)]
+    await database.write(chunks.add("vs_1", "near", made[:900], "m"))
+    await database.write(chunks.add("vs_1", "far", made[900:], "m"))
+    await vectors.arranged()
+    column = await database.read(pgvector.look())
+    # More match than are compared one by one.
+    sought = Sought("vs_1", "m", len(rows), _to_texts(query[numpy.newaxis]), WIDTH, 2, ["far"])
+    nearest = await database.read(pgvector.nearest(column, sought, SMALL.search))
+    assert nearest is not None
+    places = [place // MOST_WINDOWS - 1 for place, _ in nearest.found[0]]
+    assert len(places) == 2
+    assert are_nearest(places, rows, query, range(900, 1_000))
+
+
+async def test_the_settings_of_a_search_end_with_it(database: Database, vectors: DatabaseVectors) -> None:
+    """The next operation gets the same connection."""
+    rows = clustered(400)
+    state = await put(database, rows)
+    await vectors.arranged()
+    names = ("enable_sort", "hnsw.iterative_scan", "hnsw.ef_search", "hnsw.max_scan_tuples", "hnsw.scan_mem_multiplier")
+
+    def settings() -> Operation[list[Any]]:
+        (row,) = yield Statement(f"SELECT pg_backend_pid(), {', '.join(f'current_setting({name!r}, true)' for name in names)}")
+        return list(row)
+
+    connection, *_ = await database.read(settings())
+    assert await found(vectors, state, rows[3])
+    assert await database.read(settings()) == [connection, "on", "off", "40", "20000", "1"]
 
 
 async def test_each_model_and_width_has_an_index(database: Database, vectors: DatabaseVectors, url: str) -> None:
@@ -270,6 +329,74 @@ async def test_what_a_gateway_adds_that_does_not_know_the_column_is_found_too(
     assert are_nearest(await found(vectors, state, rows[80]), rows, rows[80])
 
 
+async def test_two_gateways_index_one_store_together(database: Database, url: str, clock: Clock) -> None:
+    rows = clustered(200)
+    states = {}
+    async with (
+        open_store(url, clock) as other,
+        vectors_in(database) as here,
+        vectors_in(other.files.database) as there,
+    ):
+
+        async def add(to: Database, vectors: DatabaseVectors, first: int) -> None:
+            for at in range(first, len(rows), 2):
+                put_vector = await vectors.put_vector()
+                states[to] = await put(to, rows[at : at + 1], first=at, file=str, put_vector=put_vector)
+                if at % 20 == first:
+                    clock.forward(SMALL.try_again)
+                    await vectors.arranged()
+
+        await asyncio.gather(add(database, here, 0), add(other.files.database, there, 1))
+        clock.forward(SMALL.try_again)
+        await here.arranged()
+        await here.arranged()
+        places = {id: int(file) for id, file in await sql(url, "SELECT id, file FROM chunks")}
+        state = max(states.values(), key=lambda state: state.additions)
+        for vectors in (here, there):
+            clock.forward(SMALL.look_again)
+            for query in rows[::40]:
+                ranked = await vectors.nearest("vs_1", "m", state, query[numpy.newaxis], 5, None)
+                assert ranked is not None
+                assert are_nearest([places[near.id // MOST_WINDOWS] for near in ranked[0]], rows, query)
+    assert await sql(url, "SELECT count(*) FROM chunk_windows WHERE embedding IS NOT NULL") == [(len(rows),)]
+    assert len(await hnsw_indexes(url)) == 1
+
+
+FILL = """
+import asyncio, sys
+from antiphon.files.vector_stores.search.database_vectors import DatabaseVectorOptions, DatabaseVectors
+from antiphon.store import open_store
+
+async def main():
+    async with open_store(sys.argv[1]) as store:
+        await DatabaseVectors(store.files.database, memory=2**23, options=DatabaseVectorOptions(filled=1)).arranged()
+
+asyncio.run(main())
+"""
+
+
+async def test_what_a_killed_gateway_has_left_is_filled_by_another(
+    database: Database, vectors: DatabaseVectors, url: str
+) -> None:
+    rows = clustered(2_000)
+    made = [NewChunk(at, "", [], "", [vector_to_bytes(row)]) for at, row in enumerate(rows)]
+    await database.write(chunks.add("vs_1", "file-1", made, "m"))
+    state = (await database.read(chunks.states(["vs_1"])))["vs_1"]
+    await database.maintain(pgvector.create())
+    left = "SELECT count(*) FROM chunk_windows WHERE embedding IS NULL"
+    killed = await asyncio.create_subprocess_exec(sys.executable, "-c", FILL, url)
+    async with asyncio.timeout(60):
+        while await sql(url, left) == [(len(rows),)]:
+            pass
+    killed.kill()
+    await killed.wait()
+    ((number,),) = await sql(url, left)
+    assert 0 < number < len(rows)
+    await vectors.arranged()
+    assert await sql(url, left) == [(0,)]
+    assert are_nearest(await found(vectors, state, rows[7]), rows, rows[7])
+
+
 async def test_two_gateways_make_it_together(database: Database, url: str, clock: Clock) -> None:
     rows = clustered(300)
     state = await put(database, rows)
@@ -302,6 +429,71 @@ async def test_an_index_that_was_interrupted_is_made_anew(
     assert are_nearest(await found(vectors, state, rows[0]), rows, rows[0])
     assert await hnsw_indexes(url) == [name]
     assert await sql(url, "SELECT count(*) FROM pg_index WHERE NOT indisvalid") == [(0,)]
+
+
+async def test_another_model_takes_over_while_all_is_found(database: Database, url: str, clock: Clock) -> None:
+    """Of another width, and with an index of its own."""
+    old, new = (WideEmbedder("old", 8), WideEmbedder("new", 24))
+    names = [f"{subject} {number}" for number in range(30) for subject in ("cat", "bank")]
+    async with vectors_in(database) as vectors:
+        before = ChunkIndex(database, old, in_database=vectors)
+        for number, name in enumerate(names):
+            await before.add("vs_1", f"file-{number}", [name])
+        await vectors.arranged()
+        assert await hnsw_indexes(url) == [pgvector.index_of_model("chunk_windows", "old", 8)]
+        after = ChunkIndex(database, new, embedder_of={"old": old}.get, embeds_again=True, in_database=vectors)
+        steps = 0
+        while await after.embed_later():
+            steps += 1
+            found = await after.search(["vs_1"], ["feline"], Wanted(most=60, text_weight=0, threshold=0.9))
+            assert {each.text for each in found} == {name for name in names if name.startswith("cat")}
+        assert steps == 3
+        clock.forward(SMALL.look_again)
+        await vectors.arranged()
+        assert await hnsw_indexes(url) == [pgvector.index_of_model("chunk_windows", "new", 24)]
+        assert await sql(url, "SELECT model, count(*) FROM chunk_windows GROUP BY model") == [("new", 60)]
+
+
+async def test_files_that_are_removed_are_not_found(database: Database, url: str) -> None:
+    embedder = WideEmbedder("m", 8)
+    async with vectors_in(database) as vectors:
+        index = ChunkIndex(database, embedder, in_database=vectors)
+        for number in range(60):
+            await index.add("vs_1", f"file-{number}", [f"cat {number}"])
+        await index.add("vs_2", "file-0", ["cat of another store"])
+        await vectors.arranged()
+        assert len(await hnsw_indexes(url)) == 1
+        for number in range(55):
+            await index.remove("vs_1", f"file-{number}")
+        wanted = Wanted(most=60, text_weight=0)
+        assert {each.file for each in await index.search(["vs_1"], ["feline"], wanted)} == {f"file-{n}" for n in range(55, 60)}
+        await index.remove_store("vs_1")
+        assert await index.search(["vs_1"], ["feline"], wanted) == []
+        assert [each.text for each in await index.search(["vs_1", "vs_2"], ["feline"], wanted)] == ["cat of another store"]
+
+
+async def test_vectors_whose_values_cannot_be_written_in_time_are_added_without(store: Store, url: str, clock: Clock) -> None:
+    """As where a large index takes long for each."""
+    vectors = DatabaseVectors(store.files.database, memory=2**23, options=SMALL)
+    index = ChunkIndex(store.files.database, SubjectEmbedder(), in_database=vectors)
+    await index.add("vs_1", "file-1", ["a cat"])
+    await vectors.arranged()
+    failing = "CHECK (embedding IS NULL OR id <= 1)"
+    await sql(url, f"ALTER TABLE chunk_windows ADD CONSTRAINT slow {failing}")
+    with pytest.raises(StoreUnavailable):
+        await index.add("vs_1", "file-2", ["a kitten"])
+    await index.add("vs_1", "file-2", ["a kitten"])
+    assert len(await index.search(["vs_1"], ["feline"], MEANING)) == 2
+    clock.forward(SMALL.look_again)
+    for filled in (3, 1, 1):
+        await vectors.arranged()
+        assert vectors._filled == filled
+        clock.forward(SMALL.try_again)
+    await sql(url, "ALTER TABLE chunk_windows DROP CONSTRAINT slow")
+    await vectors.arranged()
+    assert await sql(url, "SELECT count(*) FROM chunk_windows WHERE embedding IS NULL") == [(0,)]
+    assert len(await index.search(["vs_1"], ["feline"], MEANING)) == 2
+    await index.close()
 
 
 async def test_an_extension_that_is_dropped_is_missed_by_no_search(store: Store, url: str, clock: Clock) -> None:
@@ -355,6 +547,9 @@ async def test_a_user_who_may_not_create_the_extension_searches_as_without_it(
     ):
         await others.arranged()
         assert await found(others, state, rows[0]) is None
-    await vectors.arranged()
-    assert are_nearest(await found(vectors, state, rows[0]), rows, rows[0])
+        # Another one creates it: then it is used without a restart.
+        await vectors.arranged()
+        clock.forward(SMALL.try_again)
+        for each in (vectors, others):
+            assert are_nearest(await found(each, state, rows[0]), rows, rows[0])
     await sql(url, f"DROP OWNED BY plain_{name}")

@@ -143,7 +143,7 @@ class ChunkIndex:
             await self._database.write(operation)
         except StoreUnavailable:
             if self._in_database is not None:
-                self._in_database.forget()
+                self._in_database.write_failed()
             raise
 
     def arrange(self) -> None:

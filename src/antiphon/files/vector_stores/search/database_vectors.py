@@ -37,6 +37,9 @@ class DatabaseVectors:
         # By the clock of the database.
         self._look_at = 0.0
         self._arrange_at = 0.0
+        # Until then vectors are written without the column, which gets their values in the background.
+        self._write_bytes_until = 0.0
+        self._filled = self._options.filled
         self._arranging: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
@@ -55,8 +58,15 @@ class DatabaseVectors:
         """A statement failed. Perhaps the extension was dropped."""
         self._column, self._look_at = Column(), 0.0
 
+    def write_failed(self) -> None:
+        """Perhaps the index takes so long for so many vectors: adding chunks must not wait for it."""
+        self.forget()
+        self._write_bytes_until = self._database.clock() + self._options.look_again
+
     async def put_vector(self) -> str:
         """The statement that writes a vector."""
+        if self._database.clock() < self._write_bytes_until:
+            return PUT_VECTOR
         column = await self._current()
         return pgvector.put_vector(column.schema) if column.schema is not None and column.is_ready else PUT_VECTOR
 
@@ -116,8 +126,7 @@ class DatabaseVectors:
         # Not yet: another gateway is making it.
         if column.schema is None or not column.is_ready:
             return
-        while await database.write(pgvector.fill(column.schema, options.filled)):
-            pass
+        await self._fill(column.schema)
         wanted = await database.read(pgvector.wanted_indexes(options.indexed))
         for each in wanted:
             if not column.has(each.name):
@@ -125,6 +134,15 @@ class DatabaseVectors:
                 await database.maintain(pgvector.build(each, self._memory))
                 log("vectors_indexed", level=logging.DEBUG, model=each.model, index=each.name, state="done")
         await database.maintain(pgvector.drop_others(wanted))
+
+    async def _fill(self, schema: str) -> None:
+        try:
+            while await self._database.write(pgvector.fill(schema, self._filled)):
+                pass
+        except StoreUnavailable:
+            # A large index takes long for each: fewer may be done in time.
+            self._filled = max(1, self._filled // 2)
+            raise
 
 
 def _to_texts(queries: Floats) -> list[str]:
