@@ -7,6 +7,7 @@ from typing import Any
 
 import openai
 import pytest
+import pytest_asyncio
 from support.commands import served
 from support.engine import MockEngine
 from support.gateway import running_gateway
@@ -14,6 +15,7 @@ from support.postgres import PostgresServer
 
 from antiphon.files.vector_stores.chunking import chunks
 from antiphon.store import Store, open_store
+from antiphon.store.files import pgvector
 from antiphon.store.files.records import Chunking
 from antiphon.store.operations import Operation, Statement
 
@@ -22,12 +24,12 @@ TEXT = "\n\n".join(f"Paragraph {number}: the quick brown fox jumps over the lazy
 SMALL: Any = {"type": "static", "static": {"max_chunk_size_tokens": 100, "chunk_overlap_tokens": 0}}
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres", "postgres_with_pgvector"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "sqlite":
         yield f"sqlite:{tmp_path / 'responses.db'}"
         return
-    server: PostgresServer = request.getfixturevalue("postgres")
+    server: PostgresServer = request.getfixturevalue(request.param)
     with server.shared_database() as database:
         yield database
 
@@ -46,6 +48,14 @@ async def some_chunks(store: Store) -> None:
     async with asyncio.timeout(60):
         while not await store.files.database.read(written()):  # noqa: ASYNC110
             await asyncio.sleep(0.005)
+
+
+@pytest_asyncio.fixture(autouse=True)
+async def with_column(request: pytest.FixtureRequest, url: str) -> None:
+    """What pgvector needs is there from the beginning: so vectors are written with it."""
+    if "pgvector" in request.node.name:
+        async with open_store(url) as store:
+            await store.files.database.maintain(pgvector.create())
 
 
 async def test_a_file_is_indexed_to_its_end_by_another_gateway(engine: MockEngine, url: str) -> None:
@@ -72,3 +82,5 @@ async def test_a_file_is_indexed_to_its_end_by_another_gateway(engine: MockEngin
         assert [each.text for each in content.data] == wanted
         # What was there has stayed as it was.
         assert (await store.files.database.read(written()))[: len(before)] == before
+        found = await client.vector_stores.search(made.id, query="Which animal jumps over the dog?", max_num_results=1)
+        assert "fox" in found.data[0].content[0].text
