@@ -208,14 +208,17 @@ def wanted_indexes(fewest: int) -> Operation[list[ModelIndex]]:
     return wanted
 
 
-def build(wanted: ModelIndex, memory: int) -> Operation[None]:
-    """Not in a transaction. `memory`: in bytes; beyond it, the index grows more slowly."""
+def build(wanted: ModelIndex, memory: int, *, alone: bool = False) -> Operation[None]:
+    """Not in a transaction. `memory`: in bytes; beyond it, the index grows more slowly. `alone`: by one process, which needs no
+    shared memory."""
     if not (yield from _locked()):
         return
     column = yield from look()
     enough = "pg_size_bytes(current_setting('maintenance_work_mem')) < $1"
     kilobytes = str(memory // 1024)
     yield Statement(f"SELECT set_config('maintenance_work_mem', $2, false) WHERE {enough}", (memory, kilobytes))
+    if alone:
+        yield Statement("SELECT set_config('max_parallel_maintenance_workers', '0', false)")
     of_width = f"embedding::{column.schema}.halfvec({wanted.width})"
     method = f"USING hnsw (({of_width}) {column.schema}.halfvec_cosine_ops)"
     where = f"model = {_literal(wanted.model)} AND {column.schema}.vector_dims(embedding) = {wanted.width}"

@@ -496,6 +496,31 @@ async def test_vectors_whose_values_cannot_be_written_in_time_are_added_without(
     await index.close()
 
 
+NO_SHARED_MEMORY = """
+CREATE FUNCTION antiphon_files.no_shared_memory() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+    IF current_setting('max_parallel_maintenance_workers') <> '0' THEN
+        RAISE EXCEPTION 'could not resize shared memory segment';
+    END IF;
+END $$
+"""
+
+
+async def test_an_index_that_several_processes_have_no_memory_for_is_made_by_one(
+    database: Database, vectors: DatabaseVectors, url: str
+) -> None:
+    """As in a container."""
+    rows = clustered(100)
+    state = await put(database, rows)
+    await database.maintain(pgvector.create())
+    await sql(url, NO_SHARED_MEMORY)
+    trigger = "ON ddl_command_start WHEN TAG IN ('CREATE INDEX') EXECUTE FUNCTION antiphon_files.no_shared_memory()"
+    # It ends with its function.
+    await sql(url, f"CREATE EVENT TRIGGER no_shared_memory {trigger}")
+    await vectors.arranged()
+    assert len(await hnsw_indexes(url)) == 1
+    assert are_nearest(await found(vectors, state, rows[0]), rows, rows[0])
+
+
 async def test_an_extension_that_is_dropped_is_missed_by_no_search(store: Store, url: str, clock: Clock) -> None:
     embedder = SubjectEmbedder()
     vectors = DatabaseVectors(store.files.database, memory=2**23, options=SMALL)

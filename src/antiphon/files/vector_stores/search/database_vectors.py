@@ -12,7 +12,7 @@ from antiphon.files.vector_stores.search.vectors import Floats, Near, VectorTabl
 from antiphon.logs import log
 from antiphon.store.files import pgvector
 from antiphon.store.files.chunks import PUT_VECTOR, StoreState
-from antiphon.store.files.pgvector import Column, Nearest, SearchLimits, Sought
+from antiphon.store.files.pgvector import Column, ModelIndex, Nearest, SearchLimits, Sought
 from antiphon.store.operations import Database
 
 
@@ -131,9 +131,16 @@ class DatabaseVectors:
         for each in wanted:
             if not column.has(each.name):
                 log("vectors_indexed", level=logging.DEBUG, model=each.model, index=each.name, state="begun")
-                await database.maintain(pgvector.build(each, self._memory))
+                await self._build(each)
                 log("vectors_indexed", level=logging.DEBUG, model=each.model, index=each.name, state="done")
         await database.maintain(pgvector.drop_others(wanted))
+
+    async def _build(self, wanted: ModelIndex) -> None:
+        try:
+            await self._database.maintain(pgvector.build(wanted, self._memory))
+        except StoreUnavailable:
+            # The shared memory of a container is 64 MB, if nobody has said otherwise.
+            await self._database.maintain(pgvector.build(wanted, self._memory, alone=True))
 
     async def _fill(self, schema: str) -> None:
         try:
