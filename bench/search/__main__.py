@@ -1,7 +1,9 @@
 """Measures how well a search finds, and writes a table of docs/file_search.md.
 
 `PYTHONPATH=tests python -m bench.search --model FILE --write`, where FILE is all-MiniLM-L6-v2: a gateway downloads it into
-`models/` of its cache.
+`models/` of its cache. `--engine URL` adds rows with queries that the default model of that engine has written, and with its
+order of the passages: two short answers for each question, in the time that a gateway gives them. The log says where there was
+none.
 """
 
 import argparse
@@ -10,17 +12,21 @@ import hashlib
 import sqlite3
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy
+from support.gateway import running_gateway
 
 from antiphon.files.vector_stores.chunking import pieces
 from antiphon.files.vector_stores.search.chunk_index import ChunkIndex
 from antiphon.files.vector_stores.search.embeddings import Embedder, WordVectors
 from antiphon.files.vector_stores.search.found import Piece, Wanted
 from antiphon.files.vector_stores.search.sentence_vectors import SentenceVectors
+from antiphon.files.vector_stores.vector_stores import MOST_JUDGED
+from antiphon.gateway.runs.gateway import Gateway
+from antiphon.gateway.runs.short_answers import ModelJudge, QueryRewriter
 from antiphon.store import open_store
 from antiphon.store.files.records import Chunking
 from bench.retrieval import PAGE, rewritten
@@ -29,7 +35,7 @@ from bench.search.corpora import CACHE, CORPORA, Corpus, Question
 if TYPE_CHECKING:
     from antiphon.files.vector_stores.search.embeddings import Vectors
 
-STORE = "vs_1"
+STORE, OWNER = "vs_1", "bench"
 DEPTH = 10
 # The names of documents that a way finds for a question, as its first results.
 Way = Callable[[Question], Awaitable[list[str]]]
@@ -81,6 +87,27 @@ def way(index: ChunkIndex, wanted: Wanted) -> Way:
     return found
 
 
+def rewritten_way(index: ChunkIndex, rewriter: QueryRewriter) -> Way:
+    """With the queries that the model makes of a question."""
+
+    async def found(question: Question) -> list[str]:
+        queries = await rewriter.rewrite(OWNER, [question.text]) or [question.text]
+        return [each.file for each in await index.search([STORE], queries, Wanted(most=DEPTH))]
+
+    return found
+
+
+def judged_way(index: ChunkIndex, judge: ModelJudge) -> Way:
+    """In the order of the model."""
+
+    async def found(question: Question) -> list[str]:
+        passages = await index.search([STORE], [question.text], Wanted(most=MOST_JUDGED))
+        order = await judge.order(OWNER, [question.text], [each.text for each in passages])
+        return [passages[place].file for place in order][:DEPTH]
+
+    return found
+
+
 def plain_fts5(corpus: Corpus) -> Way:
     """SQLite's own BM25 over the same chunks, with its English stemmer."""
     database = sqlite3.connect(":memory:")
@@ -120,14 +147,18 @@ async def score(way: Way, asked: Sequence[Question]) -> Score:
 HEAD = "| corpus | search | own words: @5 | @10 | MRR | other words: @5 | @10 | MRR |\n| --- | --- |" + " --- |" * 6
 
 
-async def rows(corpus: Corpus, embedders: Sequence[Embedder]) -> AsyncIterator[str]:
+async def rows(corpus: Corpus, embedders: Sequence[Embedder], gateway: Gateway | None) -> AsyncIterator[str]:
     yield await row(corpus, "FTS5", plain_fts5(corpus))
     for embedder in embedders:
         async with filled_index(corpus, embedder) as index:
             if embedder is embedders[0]:
                 yield await row(corpus, "words", way(index, Wanted(most=DEPTH, embedding_weight=0)))
             yield await row(corpus, f"{embedder.model}", way(index, Wanted(most=DEPTH, text_weight=0)))
-            yield await row(corpus, f"words and {embedder.model}", way(index, Wanted(most=DEPTH)))
+            both = f"words and {embedder.model}"
+            yield await row(corpus, both, way(index, Wanted(most=DEPTH)))
+            if gateway is not None and embedder is embedders[-1]:
+                yield await row(corpus, f"{both}, queries by the model", rewritten_way(index, QueryRewriter(gateway)))
+                yield await row(corpus, f"{both}, ordered by the model", judged_way(index, ModelJudge(gateway)))
 
 
 async def row(corpus: Corpus, name: str, way: Way) -> str:
@@ -136,15 +167,17 @@ async def row(corpus: Corpus, name: str, way: Way) -> str:
     return f"| {corpus.name} | {name} | {' | '.join(figures)} |"
 
 
-async def run(corpora: Sequence[Corpus], model: Path | None) -> str:
+async def run(corpora: Sequence[Corpus], model: Path | None, engine: str | None) -> str:
     embedders: list[Embedder] = [CachedEmbedder(WordVectors())]
     embedders += [CachedEmbedder(SentenceVectors(model))] if model is not None else []
     lines = [HEAD]
     print(HEAD)
-    for corpus in corpora:
-        async for each in rows(corpus, embedders):
-            print(each, flush=True)
-            lines.append(each)
+    async with AsyncExitStack() as opened:
+        gateway = (await opened.enter_async_context(running_gateway(engine))).gateway if engine is not None else None
+        for corpus in corpora:
+            async for each in rows(corpus, embedders, gateway):
+                print(each, flush=True)
+                lines.append(each)
     return "\n".join(lines)
 
 
@@ -152,9 +185,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measures how well a search finds.")
     parser.add_argument("--corpus", choices=list(CORPORA), action="append", help="only this one")
     parser.add_argument("--model", type=Path, help="the file of all-MiniLM-L6-v2")
+    parser.add_argument("--engine", metavar="URL", help="an engine whose default model writes queries and orders passages")
     parser.add_argument("--write", action="store_true", help="write the table into docs/file_search.md")
     chosen = parser.parse_args()
-    table = asyncio.run(run([CORPORA[name] for name in chosen.corpus or CORPORA], chosen.model))
+    table = asyncio.run(run([CORPORA[name] for name in chosen.corpus or CORPORA], chosen.model, chosen.engine))
     if chosen.write:
         PAGE.write_text(rewritten(PAGE.read_text(encoding="utf-8"), "quality", table), encoding="utf-8")
 
