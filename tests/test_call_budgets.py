@@ -6,6 +6,7 @@ Each budget is what was counted, and 5 % more. Where less is counted, lower the 
 from typing import Any
 
 import msgspec
+import pytest
 from support.engine import DONE, USAGE, MockEngine, chunk
 from support.exchanges import make_environment
 from support.gateway import running_gateway
@@ -27,6 +28,8 @@ HELLO = 684
 PASSED = 180
 # Functions that are called for one more delta of a text, from the engine's bytes to the client's, those written in C included.
 DELTA = 11.3
+# The same for a delta of Markdown with a line break, where tools are offered: it is searched for calls.
+LINE = 22.3
 # The same for reading the body of a request with a history of 200 items, and converting it for the engine.
 HISTORY = 4844
 
@@ -63,9 +66,14 @@ async def test_a_chat_request_that_is_passed_on(engine: MockEngine) -> None:
     assert min(counts) <= ROOM * PASSED
 
 
-def test_one_delta() -> None:
-    exchange = Exchange(CreateResponse(model="m", input="Hi", stream=True), [EngineKnowledge(PLAIN)], make_environment())
-    encoder, data = SseEncoder(), chunk({"content": " so"})
+TOOL = {"type": "function", "name": "look_up", "parameters": {"type": "object"}}
+
+
+@pytest.mark.parametrize(("text", "tools", "budget"), [(" so", [], DELTA), (" {so}:\n- ", [TOOL], LINE)])
+def test_one_delta(text: str, tools: list[dict[str, Any]], budget: float) -> None:
+    request = CreateResponse(model="m", input="Hi", stream=True, tools=tools)
+    exchange = Exchange(request, [EngineKnowledge(PLAIN)], make_environment())
+    encoder, data = SseEncoder(), chunk({"content": text})
     exchange.start()
 
     def receive(count: int) -> None:
@@ -75,7 +83,7 @@ def test_one_delta() -> None:
 
     receive(10)
     calls = count_calls(lambda: receive(1000)) / 1000
-    assert calls <= ROOM * DELTA
+    assert calls <= ROOM * budget
 
 
 def history(items: int) -> list[dict[str, Any]]:

@@ -39,10 +39,7 @@ def merge(deltas: list[Delta]) -> Merged:
 def read(finder: CallFinder, pieces: list[str]) -> list[Delta]:
     deltas: list[Delta] = []
     for piece in pieces:
-        is_plain = finder.take_if_plain(piece)
-        received = finder.receive(piece)
-        assert not is_plain or received == [TextDelta(piece)]
-        deltas += received
+        deltas += [TextDelta(piece)] if finder.take_if_plain(piece) else finder.receive(piece)
     deltas += finder.close()
     assert finder.close() == []
     return deltas

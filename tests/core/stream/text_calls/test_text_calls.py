@@ -352,21 +352,46 @@ def test_a_call_in_prose_is_found_and_the_prose_kept(
     assert [part for part in result if part[0] == "call"] == calls(("exec", written))
 
 
-@pytest.mark.parametrize("said", ["Hello", " world", ", (it) is: 'fine'", " é", "  "])
+@pytest.mark.parametrize(
+    "said", ["Hello", " world", ", (it) is: 'fine'", " é", "  ", "\n", ".\n\n- one\n  two", " {x}", " <bold>", " [link to]"]
+)
 def test_ordinary_words_are_plain(said: str) -> None:
     finder = TextCalls(NAMES)
     finder.receive("Well")
     assert finder.take_if_plain(said)
-    assert finder.take_if_plain(said)
+    assert finder.take_if_plain("Well")
     assert finder.receive(said) == [TextDelta(said)]
+
+
+@pytest.mark.parametrize("said", ["\n{", "\n  [", "\n>>>", ".\nAction:", " <tool_call>", " [TOOL_CALLS]", " <", " [", "`"])
+def test_what_may_begin_a_call_or_code_is_not_plain(said: str) -> None:
+    finder = TextCalls(NAMES)
+    finder.receive("Well")
+    assert not finder.take_if_plain(said)
+
+
+def test_a_call_after_a_plain_line_is_found() -> None:
+    finder = TextCalls(NAMES)
+    finder.receive("Well")
+    assert finder.take_if_plain(":\n  ")
+    assert not finder.take_if_plain(OBJECT)
+    assert [*finder.receive(OBJECT), *finder.close()] == [CallDelta(0, name="exec", arguments='{"cmd": "ls"}')]
 
 
 def test_code_in_a_fence_is_plain() -> None:
     finder = TextCalls(NAMES)
     finder.receive("Look:\n```c\nint a")
-    assert finder.take_if_plain("[0] = {<x>};")
+    assert finder.take_if_plain("[0] = {<x>};\n{\n")
+    assert finder.take_if_plain("<tool_call>")
     finder.receive("\n```\n")
     assert not finder.take_if_plain("[0]")
+
+
+def test_code_in_a_line_is_plain_up_to_the_end_of_the_line() -> None:
+    finder = TextCalls(NAMES)
+    finder.receive("The `x")
+    assert finder.take_if_plain("[0] = {<tool_call>")
+    assert not finder.take_if_plain("\n")
 
 
 @pytest.mark.parametrize(

@@ -42,13 +42,16 @@ _LINE_OPENINGS = re.escape("".join(sorted({marker[0] for marker in (*LINE_MARKED
 # is a text without these characters skipped at full speed.
 _OPENINGS = re.compile(rf"{beginnings(MARKED)}|\n[^\S\n]*+(?=[{{\[`{_LINE_OPENINGS}])")
 
-# Pieces in which nothing can begin or end: in a line, at its beginning, in code, and in a Harmony message.
-_PLAIN_TEXT = re.compile(r"[^<\[{`\n]+").fullmatch
-_PLAIN_LINE = re.compile(rf"[^\S\n]*+[^\s<\[{{`{_LINE_OPENINGS}][^<\[{{`\n]*").fullmatch
-_PLAIN_CODE = re.compile(r"[^`\n]+").fullmatch
-_PLAIN_MESSAGE = re.compile(r"[^<]+").fullmatch
-# The rest of a text that is not searched any more.
-_ANYTHING = re.compile(r"[\s\S]+").fullmatch
+# With what something may begin or end: in a line, at its beginning, in code in a line, in a fence, and in a Harmony message. A
+# piece without it is plain.
+Search = Callable[[str], re.Match[str] | None]
+_IN_LINE: Search = re.compile(rf"{_OPENINGS.pattern}|`").search
+_AT_LINE: Search = re.compile(rf"\A[^\S\n]*+[{{\[`{_LINE_OPENINGS}]|{_OPENINGS.pattern}|`").search
+_IN_CODE: Search = re.compile(r"[`\n]").search
+_IN_FENCE: Search = re.compile(r"`").search
+_IN_MESSAGE: Search = re.compile(r"<").search
+# The rest of a text is not searched any more.
+_NOWHERE: Search = re.compile(r"(?!)").search
 
 
 class CallFinder(Protocol):
@@ -62,7 +65,7 @@ class CallFinder(Protocol):
         """How many characters are buffered because they may be a call."""
 
     def take_if_plain(self, text: str) -> bool:
-        """True if the piece is certainly only text: it is then taken, and need not be received. Calling twice does no harm."""
+        """True if the piece is certainly only text: it is then taken, and must not be received."""
 
     def receive(self, text: str) -> list[Delta]: ...
 
@@ -80,8 +83,8 @@ class TextCalls:
     __slots__ = (
         "_after_call",
         "_candidate",
+        "_find_special",
         "_harmony",
-        "_is_plain",
         "_leading_space",
         "_markdown",
         "_numbers",
@@ -112,22 +115,23 @@ class TextCalls:
         self._leading_space: list[str] = []
         self._text_begun = False
         self._after_call = False
-        self._is_plain: Callable[[str], re.Match[str] | None] | None = None
+        # None: no piece is plain here.
+        self._find_special: Search | None = None
 
     @property
     def buffered(self) -> int:
         return len(self._rest)
 
     def take_if_plain(self, text: str) -> bool:
-        is_plain = self._is_plain
-        if is_plain is None or is_plain(text) is None:
+        find_special = self._find_special
+        if find_special is None or find_special(text) is not None:
             return False
         markdown = self._markdown
-        markdown.last = text[-1]
-        if markdown.line_start and not text.isspace():
-            markdown.line_start = False
-            if is_plain is _PLAIN_LINE:
-                self._is_plain = _PLAIN_TEXT
+        if markdown.line_start or "\n" in text:
+            markdown.advance(text)
+            self._find_special = self._special_here()
+        else:
+            markdown.last = text[-1]
         return True
 
     def receive(self, text: str) -> list[Delta]:
@@ -139,7 +143,7 @@ class TextCalls:
             # Every step copies what is left of the text.
             pieces = (text[at : at + LONGEST_PIECE] for at in range(0, len(text), LONGEST_PIECE))
             deltas = [delta for piece in pieces for delta in self._read(piece)]
-        self._is_plain = self._plain_pattern()
+        self._find_special = self._special_here()
         return deltas
 
     def release(self) -> list[Delta]:
@@ -158,18 +162,19 @@ class TextCalls:
         self._reset()
         return [*deltas, TextDelta(leading_space)] if leading_space else deltas
 
-    def _plain_pattern(self) -> Callable[[str], re.Match[str] | None] | None:
+    def _special_here(self) -> Search | None:
         if self._harmony is not None:
-            return _PLAIN_MESSAGE if self._harmony.emits_text else None
+            return _IN_MESSAGE if self._harmony.emits_text else None
         if self._rest or self._after_call or not self._text_begun:
             return None
         if self._wasted > MOST_WASTED:
-            return _ANYTHING
-        if self._markdown.in_backticks:
+            return _NOWHERE
+        markdown = self._markdown
+        if markdown.in_backticks:
             return None
-        if self._markdown.in_code:
-            return _PLAIN_CODE
-        return _PLAIN_LINE if self._markdown.line_start else _PLAIN_TEXT
+        if markdown.in_code:
+            return _IN_FENCE if markdown.in_fence else _IN_CODE
+        return _AT_LINE if markdown.line_start else _IN_LINE
 
     def _read(self, text: str, *, final: bool = False) -> list[Delta]:
         self._rest += text
