@@ -3,6 +3,7 @@
 Each budget is what was counted, and 5 % more. Where less is counted, lower the figure.
 """
 
+from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from antiphon.core.events.encode import SseEncoder
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge, Model
+from antiphon.core.prompt.stored_form import items_to_stored_form
 from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.wire.responses import CreateResponse
 
@@ -32,6 +34,8 @@ DELTA = 11.3
 LINE = 22.3
 # The same for reading the body of a request with a history of 200 items, and converting it for the engine.
 HISTORY = 4844
+# The same for bringing that history into the form in which it is stored.
+STORED = 1853
 
 # One write, so that one read gets all of it.
 ANSWER = b"".join([chunk({"role": "assistant", "content": "Hello"}), chunk(finish="stop"), USAGE, DONE])
@@ -110,3 +114,9 @@ def test_a_history_of_200_items() -> None:
     begin()
     calls = count_calls(begin)
     assert calls <= ROOM * HISTORY
+
+
+def test_a_history_of_200_items_as_it_is_stored() -> None:
+    items, ids = history(200), repeat("id_1").__next__
+    calls = count_calls(lambda: items_to_stored_form(items, lambda prefix: ids()))
+    assert calls <= ROOM * STORED

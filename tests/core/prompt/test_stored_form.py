@@ -177,3 +177,14 @@ def test_the_ids_by_which_items_are_found_are_those_that_the_store_reads_of_them
 def test_the_store_need_not_read_the_ids_of_messages_and_calls() -> None:
     stored = items_to_stored_form([ITEMS[0], ITEMS[6], ITEMS[7]], lambda prefix: f"{prefix}_1")
     assert findable_ids(stored) == ("msg_1", "fc_1", "fco_1")
+
+
+@pytest.mark.parametrize("role", ["user", "assistant", "system", "developer"])
+@pytest.mark.parametrize("part", ["input_text", "output_text", "text", None])
+def test_a_plain_message_is_stored_like_one_with_more_members(role: str, part: str | None) -> None:
+    content: Any = "Hi" if part is None else [{"type": part, "text": "Hi"}]
+    plain = {"role": role, "type": "message", "content": content}
+    kept, other = items_to_stored_form([plain, {**plain, "phase": None}], lambda prefix: f"{prefix}_1")
+    assert list(kept) == ["id", "type", "role", "content", "status"]
+    assert {**kept, "phase": None} == other
+    assert plain["content"] is content

@@ -363,7 +363,7 @@ def items_to_draft(
     paths: list[str] = []
     for at, item in enumerate(items):
         kind = item.get("type")
-        if kind == "message" and plain_message_to_chat(draft, item):
+        if (kind == "message" or (kind is None and "role" in item)) and plain_message_to_chat(draft, item):
             continue
         paths = paths or item_paths(len(items), earlier, own)
         where = paths[at]

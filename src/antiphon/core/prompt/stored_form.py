@@ -5,6 +5,7 @@ item that a client sends back gets it from the stored one. See `core.hosted.sear
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -13,7 +14,15 @@ from msgspec import Struct, structs
 from antiphon.core.hosted.search_results import ShownResult
 from antiphon.core.items.item_type import SHOWN_RESULT, ReadMembers, item_kind
 from antiphon.core.prompt.documents import Documents
-from antiphon.core.prompt.item_types import ITEM_TYPES, UNKNOWN, items_to_draft, needs_its_call, tools_in_items
+from antiphon.core.prompt.item_types import (
+    ITEM_TYPES,
+    PART_MEMBERS,
+    PLAIN_TEXT,
+    UNKNOWN,
+    items_to_draft,
+    needs_its_call,
+    tools_in_items,
+)
 from antiphon.core.protocols.responses.fields import types_of
 from antiphon.core.protocols.responses.references import is_reference
 from antiphon.core.toolbox.request_tools import tools_to_box
@@ -25,6 +34,11 @@ from antiphon.wire.responses import OutputItem
 
 # The types of items that are stored, and not found by their ids: always, or without a text.
 MAY_BE_HIDDEN = frozenset({"item_reference", "compaction_trigger", "reasoning"})
+# The members of a message, and of its only part, that is nothing but its text.
+PLAIN_MESSAGE, PLAIN_PART = {"type", "role", "content"}, {"type", "text"}
+MESSAGE, OUTPUT_TEXT = ITEM_TYPES["message"], PART_MEMBERS["output_text"]
+
+_id_of = itemgetter("id")
 
 # ---- on entry --------------------------------------------------------------------------------------------------------
 
@@ -57,7 +71,25 @@ def needs_items_before(items: Sequence[Item]) -> bool:
 
 def items_to_stored_form(items: Sequence[Item], new_id: Callable[[str], str]) -> list[Item]:
     """Input as it is stored and returned: every item has an id, a type and all members that the API shows of it."""
-    return [_to_stored_form(item, new_id) for item in items]
+    return [_plain_message(item, new_id) or _to_stored_form(item, new_id) for item in items]
+
+
+def _plain_message(item: Item, new_id: Callable[[str], str]) -> Item | None:
+    """Of a message that has one text, and neither an id nor a status, the same as `_to_stored_form`: a long history is mostly
+    such messages, and this takes half as many steps. None: it is another one."""
+    if item.keys() != PLAIN_MESSAGE or item["type"] != MESSAGE.type:
+        return None
+    text = item["content"]
+    if type(text) is list and len(text) == 1 and type(part := text[0]) is dict and part.keys() == PLAIN_PART:
+        text = part["text"] if part["type"] in PLAIN_TEXT else None
+    if type(text) is not str:
+        return None
+    parts = [
+        {"type": "output_text", "text": text, **OUTPUT_TEXT}
+        if item["role"] == "assistant"
+        else {"type": "input_text", "text": text}
+    ]
+    return {"id": new_id(MESSAGE.prefix), "type": MESSAGE.type, **item, "content": parts, **MESSAGE.members}
 
 
 def _to_stored_form(item: Item, new_id: Callable[[str], str]) -> Item:
@@ -82,7 +114,7 @@ def _to_stored_form(item: Item, new_id: Callable[[str], str]) -> Item:
 def findable_ids(items: Sequence[Item]) -> tuple[str, ...] | None:
     """The ids of items in their stored form by which they can be found, each once. None: some may not be found, which is
     seen in what is stored of them."""
-    return tuple(dict.fromkeys([item["id"] for item in items])) if types_of(items).isdisjoint(MAY_BE_HIDDEN) else None
+    return tuple(dict.fromkeys(map(_id_of, items))) if types_of(items).isdisjoint(MAY_BE_HIDDEN) else None
 
 
 # ---- what a model read of its calls ----------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ OVERHEAD = 250
 
 _encode = msgspec.json.encode
 _template_fields = attrgetter(*TEMPLATE_FIELDS)
+# Beside its content and its calls.
+_message_members = attrgetter("role", "reasoning_content", "reasoning", "tool_call_id")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d(:\d\d)?|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b", re.ASCII)
 
 
@@ -67,11 +69,11 @@ def to_print(chat: ChatRequest, engine: str) -> PromptPrint:
 
 def _message_hash(message: ChatMessage) -> int:
     """A text is hashed as it is: that is quick, and done once for each text. Its bytes would have the same hash."""
-    content: Any = (_encode(message.content),) if isinstance(message.content, list) else message.content
-    calls: tuple[Any, ...] = ()
-    if message.tool_calls is not UNSET:
-        calls = tuple([(call.id, call.function.name, call.function.arguments) for call in message.tool_calls])
-    return hash((message.role, content, message.reasoning_content, message.reasoning, message.tool_call_id, calls))
+    content: Any = (_encode(message.content),) if type(message.content) is list else message.content
+    members = _message_members(message)
+    if message.tool_calls is UNSET:
+        return hash((members, content))
+    return hash((members, content, *[(call.id, call.function.name, call.function.arguments) for call in message.tool_calls]))
 
 
 def _common(one: Sequence[Any], other: Sequence[Any]) -> int:

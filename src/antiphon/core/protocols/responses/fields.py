@@ -129,7 +129,7 @@ def check_items(items: Sequence[Item], where: str, limits: RequestLimits, tools:
         if "tools" in item and item.get("type") in WITH_TOOLS:
             tools += _placed(item["tools"], f"{where}[{at}].tools")
     for member in WITH_PARTS:
-        if member in members and _has_images([item[member] for item in items if member in item]):
+        if member in members and _has_images(list(map(methodcaller("get", member), items))):
             for at, item in enumerate(items):
                 if isinstance(parts := item.get(member), list):
                     _check_images(parts, f"{where}[{at}].{member}", limits)
