@@ -1,9 +1,14 @@
 """What a command imports: what it does not use costs memory and time at each start."""
 
+import asyncio
+import re
+import signal
 import subprocess
 import sys
 
+import aiohttp
 from support.commands import bare_environment
+from support.engine import DONE, MockEngine, chunk
 
 from antiphon.patterns import POSSESSIVE_GROUPS_WORK
 
@@ -46,3 +51,29 @@ def test_one_process_starts_without_what_supervises_several_and_without_the_embe
         & {"antiphon.app.processes.supervisor", "antiphon.engines.embedded.process", "antiphon.engines.embedded.weights"}
         == set()
     )
+
+
+async def test_the_first_answer_is_given_without_what_few_requests_need(engine: MockEngine) -> None:
+    # What is imported beyond the imports of the modules: while the gateway is put together, and with the first request.
+    engine.will(chunk({"content": "Hello"}, finish="stop") + DONE)
+    source = "import sys\nfrom antiphon.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", source, "serve", "--upstream", engine.url, "--port", "0",
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=bare_environment(),
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(60), aiohttp.ClientSession() as client:
+            found = re.search(r"http://\S+/v1", (await process.stdout.readline()).decode())
+            assert found is not None
+            async with client.post(f"{found[0]}/responses", json={"model": "mock", "input": "Hi"}) as answer:
+                assert (await answer.json())["status"] == "completed"
+            process.send_signal(signal.SIGTERM)
+            printed, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+    modules = set(printed.decode().split("\n")[-2].split())
+    assert "antiphon.app.app" in modules
+    assert modules & UNUSED == set()

@@ -2,18 +2,22 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
+import math
+from collections.abc import Collection
+from typing import TYPE_CHECKING
 
-import numpy
 from msgspec import Struct
 
 from antiphon.errors import StoreUnavailable
-from antiphon.files.vector_stores.search.vectors import Floats, Near, VectorTable, merged
 from antiphon.logs import log
 from antiphon.store.files import pgvector
 from antiphon.store.files.chunks import PUT_VECTOR, StoreState
 from antiphon.store.files.pgvector import Column, ModelIndex, Nearest, SearchLimits, Sought
 from antiphon.store.operations import Database
+
+if TYPE_CHECKING:
+    # It imports numpy, which takes longer than most of a start. It is needed where vectors are compared.
+    from antiphon.files.vector_stores.search.vectors import Floats, Near
 
 
 class DatabaseVectorOptions(Struct, frozen=True):
@@ -73,8 +77,8 @@ class DatabaseVectors:
     # ---- searching ---------------------------------------------------------------------------------------------------
 
     async def nearest(
-        self, store: str, model: str, state: StoreState, queries: Floats, most: int, files: Collection[str] | None
-    ) -> list[list[Near]] | None:
+        self, store: str, model: str, state: StoreState, queries: "Floats", most: int, files: Collection[str] | None
+    ) -> "list[list[Near]] | None":
         """For each query, the best first. None: the database cannot, or not yet."""
         column = await self._current()
         width = queries.shape[1]
@@ -152,16 +156,15 @@ class DatabaseVectors:
             raise
 
 
-def _to_texts(queries: Floats) -> list[str]:
+def _to_texts(queries: "Floats") -> list[str]:
     return [f"[{','.join(f'{number:.6g}' for number in query)}]" for query in queries.tolist()]
 
 
-def _ranked(found: Nearest, queries: Floats, most: int, files: Collection[str] | None) -> list[list[Near]]:
+def _ranked(found: Nearest, queries: "Floats", most: int, files: Collection[str] | None) -> "list[list[Near]]":
+    from antiphon.files.vector_stores.search.vectors import Near, VectorTable, merged
+
+    # Of a vector without direction, the distance is no number: it is similar to nothing.
+    near = [[Near(id, 0.0 if math.isnan(distance) else 1 - distance) for id, distance in rows] for rows in found.found]
     beside = [row for row in found.beside if files is None or row.file in files]
     compared = VectorTable.of_rows(sorted(beside, key=lambda row: row.id)).nearest(queries, most)
-    return merged([[list(_similar(rows)) for rows in found.found], compared], most)
-
-
-def _similar(rows: Iterable[tuple[int, float]]) -> Iterable[Near]:
-    """Of a vector without direction, the distance is no number: it is similar to nothing."""
-    return (Near(id, 0.0 if numpy.isnan(distance) else 1 - distance) for id, distance in rows)
+    return merged([near, compared], most)
