@@ -9,8 +9,8 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, compress
-from operator import attrgetter, is_, methodcaller
+from itertools import chain, compress, repeat
+from operator import attrgetter, is_
 from typing import Any
 
 import msgspec
@@ -129,7 +129,7 @@ def check_items(items: Sequence[Item], where: str, limits: RequestLimits, tools:
         if "tools" in item and item.get("type") in WITH_TOOLS:
             tools += _placed(item["tools"], f"{where}[{at}].tools")
     for member in WITH_PARTS:
-        if member in members and _has_images(list(map(methodcaller("get", member), items))):
+        if member in members and _has_images(list(map(dict.get, items, repeat(member)))):
             for at, item in enumerate(items):
                 if isinstance(parts := item.get(member), list):
                     _check_images(parts, f"{where}[{at}].{member}", limits)
@@ -373,14 +373,12 @@ def request_to_items(request: CreateResponse) -> list[dict[str, Any]]:
     return request.input or []
 
 
-type_of = methodcaller("get", "type")
-
-
 def types_of(items: Iterable[Item]) -> set[Any]:
     """The types of items: few, however many items there are. A type may be anything that a client sent; None is also for one
     that has no hash."""
     try:
-        return set(map(type_of, items))
+        # `methodcaller` would make an object for each.
+        return set(map(dict.get, items, repeat("type")))
     except TypeError:
         return {None, *(kind for item in items if isinstance(kind := item.get("type"), str))}
 

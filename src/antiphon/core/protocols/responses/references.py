@@ -8,10 +8,9 @@ items are those of the client, and is left out of the prompt.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import compress
+from itertools import compress, repeat
 from typing import Any
 
-from antiphon.core.protocols.responses.fields import type_of
 from antiphon.core.protocols.responses.read import convert
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.hosted_items import MAY_BE_BARE
@@ -85,7 +84,7 @@ def may_stand_for_others(items: Sequence[Item]) -> list[Item]:
     """The items whose type alone does not say that they stand for themselves: most requests have none."""
     with suppress(TypeError):
         # Without a step of Python for each item: long histories are looked through several times.
-        return list(compress(items, map(_MAY_STAND.__contains__, map(type_of, items))))
+        return list(compress(items, map(_MAY_STAND.__contains__, map(dict.get, items, repeat("type")))))
     return [item for item in items if not isinstance(kind := item.get("type"), str) or kind in STAND_INS]
 
 
