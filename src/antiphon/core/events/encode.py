@@ -1,5 +1,6 @@
 """Events → bytes, the last step of all: frames of server-sent events, or messages of a WebSocket."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Protocol
 
 import msgspec
@@ -34,7 +35,11 @@ ENCODED_MARK = b'"\\u0000mark\\u0000"'
 to_json = msgspec.json.Encoder().encode
 
 
-class _Heads(dict[type[Event], bytes]):
+# What is around the data of an event that has no name.
+FRAME_HEAD, FRAME_TAIL = b"data: ", b"\n\n"
+
+
+class _Heads(dict[type[AnyEvent], bytes]):
     """The first line of a frame, by the type of its event."""
 
     def __missing__(self, kind: type[Event]) -> bytes:
@@ -47,21 +52,17 @@ _HEADS = _Heads()
 
 def event_to_frame(event: Event) -> bytes:
     """One event as it is sent and stored. Joined in one go: the last event of a stream may be twice as large as its answer."""
-    return b"".join((_HEADS[type(event)], to_json(event), b"\n\n"))
+    return b"".join((_HEADS[type(event)], to_json(event), FRAME_TAIL))
 
 
 def long_frame(event: Event) -> JsonPieces | None:
     """The same bytes in pieces. None: the event has no long text."""
-    return long_json(event, _HEADS[type(event)], b"\n\n")
+    return long_json(event, _HEADS[type(event)], FRAME_TAIL)
 
 
 def to_frame(name: str, data: bytes) -> bytes:
     """Any JSON as an event of this name."""
     return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
-
-
-# What is around the data of an event that has no name.
-FRAME_HEAD, FRAME_TAIL = b"data: ", b"\n\n"
 
 
 class MessageEncoder:
@@ -70,8 +71,8 @@ class MessageEncoder:
     __slots__ = ("head", "tail", "template")
 
     end: ClassVar[tuple[bytes, ...]] = ()
-    # One event as bytes. Assigned, and not called by a method: that would be one call more for every event.
-    _frame = staticmethod(to_json)
+    # What is before the JSON of an event, if it is sent in a frame. None: its message is nothing else.
+    _heads: ClassVar[Mapping[type[AnyEvent], bytes] | None] = None
 
     def __init__(self) -> None:
         # The template of the last delta, and its encoded form: the text goes between the two, the number into the tail. Parts
@@ -81,7 +82,9 @@ class MessageEncoder:
 
     def encode(self, event: AnyEvent) -> bytes:
         if type(event) is not PlainDelta:
-            return self._frame(event)
+            # As `event_to_frame` does, which would be a call more for every event.
+            heads = self._heads
+            return to_json(event) if heads is None else b"".join((heads[type(event)], to_json(event), FRAME_TAIL))
         template = event.template
         if template is not self.template:
             self._encode_template(template)
@@ -93,7 +96,7 @@ class MessageEncoder:
 
     def _encode_template(self, template: DeltaTemplate) -> None:
         """The number is the last member of every event."""
-        encoded = self._frame(structs.replace(template.event, delta=MARK, sequence_number=-1))
+        encoded = self.encode(structs.replace(template.event, delta=MARK, sequence_number=-1))
         self.head, _, tail = encoded.partition(ENCODED_MARK)
         self.tail = tail.replace(b"%", b"%%").replace(b"-1", b"%d")
         self.template = template
@@ -105,7 +108,7 @@ class SseEncoder(MessageEncoder):
     __slots__ = ()
 
     end: ClassVar[tuple[bytes, ...]] = (DONE,)
-    _frame = staticmethod(event_to_frame)
+    _heads = _HEADS
 
     def heartbeat(self) -> bytes:
         return STILL_HERE

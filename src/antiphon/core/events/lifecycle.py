@@ -84,9 +84,8 @@ def join_extras(joined: EngineExtras | None, later: EngineExtras) -> EngineExtra
     return joined
 
 
-def snapshot(response: Response) -> Response:
-    """The response as it is now: events are encoded later, when it may have changed."""
-    return structs.replace(response)
+# The response as it is now: events are encoded later, when it may have changed.
+snapshot: Callable[[Response], Response] = structs.replace
 
 
 def opening_events(response: Response) -> list[Event]:

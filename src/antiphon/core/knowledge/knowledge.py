@@ -201,7 +201,7 @@ class EngineKnowledge:
 
     def listed(self, model: str) -> Model | None:
         """What the engine reports of this model."""
-        return self._by_id.get(self.served(model))
+        return self._by_id.get(model if self._only is None else self._only)
 
     def dialect_for(self, model: str) -> Dialect:
         """The dialect with what was learned of this model."""
@@ -248,7 +248,7 @@ class EngineKnowledge:
 
     def assumes(self, model: str) -> bool:
         """What a probe was expected to show of this model is not known yet."""
-        return bool(self._assumed.get(self.served(model)))
+        return bool(self._assumed) and bool(self._assumed.get(self.served(model)))
 
     @property
     def has_two_forms(self) -> bool:

@@ -238,6 +238,10 @@ def _items_of_request(request: CreateResponse, history: Sequence[Item], *, compa
     return [*items, {"type": TRIGGER, **({"instructions": more} if more else {})}]
 
 
+# Most conversations have nothing else. A message may leave its type out.
+MESSAGES, UNTYPED_MESSAGES = {"message"}, {"message", None}
+
+
 class Conversation:
     __slots__ = ("_open_sealed", "dropped", "has_only_messages", "items", "stored", "window")
 
@@ -253,9 +257,9 @@ class Conversation:
         self.items = [*history, *_items_of_request(request, history, compact=compact)]
         # There are no calls and no results among them, and nothing that belongs to these.
         types = types_of(self.items)
-        self.has_only_messages = types <= {"message", None} and not [
-            item for item in may_stand_for_others(self.items) if "type" in item
-        ]
+        self.has_only_messages = types <= MESSAGES or (
+            types <= UNTYPED_MESSAGES and not [item for item in may_stand_for_others(self.items) if "type" in item]
+        )
         # How many of the items were stored before this request. They come first.
         self.stored = len(history)
         self.window = items_to_window(self.items, open_sealed, earlier=self.stored, sent=self.stored)

@@ -234,7 +234,7 @@ class Recording(Struct):
         if self.is_cut:
             del self.pieces[self._counted :], self.times[self._counted :]
         else:
-            added = len(self.pieces) - self._counted
+            added = len(self.times) - self._counted
             self.size += self.pieces.kept(self._counted) + OVERHEAD * added
             self._counted += added
 
@@ -248,7 +248,7 @@ class Recording(Struct):
 
     def note(self, name: str, arguments: Any = None, size: int = 0) -> None:
         if not self.is_cut:
-            self.calls.append((self.now(), name, arguments, len(self.pieces)))
+            self.calls.append((self.now(), name, arguments, len(self.times)))
             self.size += size + OVERHEAD
 
 

@@ -114,8 +114,7 @@ class ChatStream(AnswerStream):
     @property
     def has_large_end(self) -> bool:
         """`close()` has much to read."""
-        size = max(self._frames.document_size, self._reader.waiting)
-        return self.is_behind or size > self.most_at_once
+        return bool(self._unread) or max(self._frames.document_size, self._reader.waiting) > self.most_at_once
 
     def continuation(self, path: FastPath | None, numbering: Numbering) -> Continuation | None:
         """What the next read is compared with. None: it has to be received, whatever it is."""

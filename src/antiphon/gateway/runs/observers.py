@@ -134,10 +134,6 @@ WITHOUT_OUTPUT = frozenset(
 )
 
 
-def has_output(emitted: Sequence[AnyEvent]) -> bool:
-    return not WITHOUT_OUTPUT.issuperset(map(type, emitted))
-
-
 class RunObservers:
     """The observers of one response. Each is notified once that it has ended, and of nothing after that.
 
@@ -217,7 +213,7 @@ class RunObservers:
                 observer.events(emitted)
             except Exception as bug:
                 self._forget(observer, bug)
-        if self.first_output is None and has_output(emitted):
+        if self.first_output is None and not WITHOUT_OUTPUT.issuperset(map(type, emitted)):
             # Once: no later event looks at the clock.
             self.first_output = asyncio.get_running_loop().time()
             self.look = bool(self._watchers)

@@ -232,7 +232,8 @@ class ResponseRun:
             outbox.observers.drop(self.calls.aborted or self.error)
         if self._end_by is not None:
             self._equipment.deadlines.cancel(self)
-        engine.checks.cancel()
+        if engine.checks.running is not None:
+            engine.checks.cancel()
         outbox.close()
         opening = self._steps.opening
         if opening.task is not None or opening.reply is not None:

@@ -46,6 +46,8 @@ KEEPING_MARGIN = 86_400
 ANSWERED = frozenset({"completed", "incomplete"})
 # Items that concern their own request only. A list: a type that was never read may be anything, and have no hash.
 NOT_STORED = ["compaction_trigger"]
+# Nothing in most inputs stands for another item, or concerns one request only.
+MESSAGES = {"message"}
 
 
 class RecordedUsage(Protocol):
@@ -147,8 +149,11 @@ class ResponseRecorder:
             request = self._request
             is_continued = request.previous_response_id is not None or self._conversation is not None
             history = await self._read_history(locks=locks) if is_continued else []
-            ids, calls = unresolved(history, own), ids_without_results(own)
-            self._own = await self._resolve(history, own, ids, calls) if ids or calls else own
+            self._own = own
+            if not types_of(own) <= MESSAGES:
+                ids, calls = unresolved(history, own), ids_without_results(own)
+                if ids or calls:
+                    self._own = await self._resolve(history, own, ids, calls)
             return history
         except BaseException:
             # Also for a client that goes away just now: the next one need not wait for the lease to run out.
@@ -358,6 +363,7 @@ class ResponseRecorder:
 
     def to_record(self, response: Response, output: bytes | None = None) -> Record:
         """`output`: in place of its own."""
+        own = self._input
         return Record(
             id=response.id,
             owner=self._owner,
@@ -366,8 +372,8 @@ class ResponseRecorder:
             status=response.status,
             parent=self._request.previous_response_id,
             conversation=self._conversation,
-            input=encode_items(self._input),
-            input_ids=findable_ids(self._input),
+            input=encode_items(own),
+            input_ids=findable_ids(own),
             output=encode_items(response.output) if output is None else output,
             settings=encode_settings(response),
             background=response.background,
@@ -397,10 +403,9 @@ class NoRecorder:
 
 def items_to_keep(items: Sequence[Item]) -> list[Item]:
     """Without those that concern this request only, and those that stand for another item, which is kept itself."""
-    whole = whole_items(items)
-    if types_of(whole).isdisjoint(NOT_STORED):
-        return list(whole)
-    return [item for item in whole if item.get("type") not in NOT_STORED]
+    if types_of(items) <= MESSAGES:
+        return list(items)
+    return [item for item in whole_items(items) if item.get("type") not in NOT_STORED]
 
 
 def _no_conversation(id: str) -> NotFound:

@@ -93,7 +93,7 @@ class EngineConnection(asyncio.Protocol):
 
     def flush(self) -> None:
         request, self._unsent = self._unsent, ()
-        if self._waiter is not None and self.is_open:
+        if self._waiter is not None and not self._transport.is_closing():
             self._transport.writelines(request)
 
     def give_up(self, waiter: "asyncio.Future[PushedAnswer]") -> None:
@@ -202,12 +202,13 @@ class EngineConnection(asyncio.Protocol):
     def _end(self, error: BaseException | None) -> None:
         """Of the body. An idle connection refers to nothing of it."""
         self._framing = self._between = None
-        self._stop_timer()
+        if self._timer is not None:
+            self._stop_timer()
         receiver, self._receiver = self._receiver, NO_RECEIVER
         answer, self._answer = self._answer, None
         # What is left to write belongs to a request that was answered before it was read.
         is_written = not self._unsent and not self._transport.get_write_buffer_size()
-        if error is None and self._keep and self.is_open and is_written:
+        if error is None and self._keep and not self._transport.is_closing() and is_written:
             self._used = True
             self._transport.resume_reading()
             self._connections.keep(self)
