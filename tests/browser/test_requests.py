@@ -1,13 +1,14 @@
 """The list of requests, which changes while one looks at it."""
 
 import asyncio
+import re
 from typing import Any
 
 import msgspec
 from playwright.async_api import Page, Route, expect
 from support.browser import show_panes
-from support.conversations import QUESTION, first_turn, number_of, second_turn
-from support.engine import DONE, USAGE, MockEngine, Refusal, Writer, chunk, text
+from support.conversations import QUESTION, WEATHER, first_turn, number_of, second_turn
+from support.engine import DONE, USAGE, MockEngine, Refusal, Writer, answer, call, chunk, text
 from support.gateway import GatewayUnderTest
 from support.sockets import connected
 
@@ -50,7 +51,69 @@ async def test_a_request_without_words_of_the_user_says_what_it_continues(
     await second_turn(gateway, engine, first)
     await page.goto("/")
     number = await number_of(gateway, first)
-    await expect(page.locator("td[data-column=preview]")).to_have_text([f"continues #{number}", f"{QUESTION} · 1 call"])
+    await expect(page.locator("td[data-column=preview]")).to_have_text([f"continues #{number}", QUESTION])
+
+
+async def test_the_list_shows_the_beginning_of_the_answer_its_calls_and_the_day(
+    page: Page, gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    forecast = call("weather", '{"city": "Oslo"}') + call("weather", '{"city": "Rome"}', id="call_2", index=1)
+    engine.will(text("<img src=x onerror=alert(1)> is *text*"), answer(forecast, finish="tool_calls"))
+    await page.goto("/")
+    await gateway.create("Write HTML")
+    await gateway.create("How warm is it?", tools=[WEATHER])
+    answers = page.locator("td[data-column=answer]")
+    await expect(answers).to_have_text(["2 calls: weather ×2", "<img src=x onerror=alert(1)> is *text*"])
+    assert await page.locator("tbody img").count() == 0
+    today = await page.evaluate("new Date().toLocaleDateString('en-GB', {day: 'numeric', month: 'short'})")
+    await expect(page.locator("td[data-column=at]").first).to_contain_text(re.compile(rf"^{today}, \d\d:\d\d:\d\d$"))
+
+
+async def test_turns_of_one_conversation_are_one_row_until_it_is_unfolded(
+    page: Page, gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    engine.otherwise = lambda body: text("Yes")
+    said = [{"role": "user", "content": "Tea?"}, {"role": "assistant", "content": "Yes"}, {"role": "user", "content": "Milk?"}]
+    body = {"model": "mock", "max_tokens": 9}
+    first = await gateway.create("One")
+    await gateway.post({**body, "messages": said[:1]}, "/v1/messages")
+    await gateway.create("Alone")
+    await gateway.create("Two", previous_response_id=first["id"])
+    await page.goto("/")
+    visible = page.locator("tbody tr:visible td[data-column=preview]")
+    await expect(visible).to_have_text(["Two", "Alone", "Tea? · messages"])
+    # A turn that comes now is the newest of its conversation, which comes first.
+    await gateway.post({**body, "messages": said}, "/v1/messages")
+    await expect(visible).to_have_text(["Milk? · messages", "Two", "Alone"])
+    turns = page.get_by_role("button", name="2 turns of one conversation")
+    await expect(turns).to_have_count(2)
+    await turns.last.click()
+    await expect(turns.last).to_have_attribute("aria-expanded", "true")
+    await expect(visible).to_have_text(["Milk? · messages", "Two", "One", "Alone"])
+    # The keyboard goes where one sees it; an opened turn is found again.
+    for _ in range(3):
+        await page.keyboard.press("j")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("#1")
+    await page.keyboard.press("Escape")
+    await expect(page.locator("tbody tr[data-number='1'] a")).to_be_focused()
+    await turns.last.click()
+    await expect(visible).to_have_text(["Milk? · messages", "Two", "Alone"])
+
+
+async def test_the_focus_stays_at_a_row_whose_conversation_goes_on(page: Page, gateway: GatewayUnderTest) -> None:
+    first = await gateway.create("One")
+    await gateway.create("Alone")
+    await page.goto("/")
+    await expect(page.locator("tbody tr")).to_have_count(2)
+    await page.locator("tbody tr[data-number='1'] a").focus()
+    second = await gateway.create("Two", previous_response_id=first["id"])
+    await expect(page.locator("tbody tr[data-number='3'] a")).to_be_focused()
+    await page.get_by_role("button", name="2 turns of one conversation").click()
+    await page.locator("tbody tr[data-number='1'] a").focus()
+    await gateway.create("Three", previous_response_id=second["id"])
+    await expect(page.locator("tbody tr")).to_have_count(4)
+    await expect(page.locator("tbody tr[data-number='1'] a")).to_be_focused()
 
 
 async def test_failed_and_refused_requests_are_in_the_list_with_their_reason(

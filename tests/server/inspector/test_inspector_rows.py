@@ -6,12 +6,13 @@ import msgspec
 import pytest
 from support.background import Background, held_back
 from support.chat import USER, WEATHER
-from support.engine import MockEngine, Refusal, text
+from support.engine import MockEngine, Refusal, answer, call, text
 from support.gateway import running_gateway
 from support.inspector import KEYS, bearing, opened, rows
+from support.inspector import WEATHER as TOOL
 from support.sockets import connected
 
-from antiphon.server.inspector.rows import last_words_of_chat
+from antiphon.server.inspector.rows import ANSWER_LENGTH, MOST_NAMES, last_words_of_chat, messages_of_chat
 
 
 async def test_a_request_is_a_row_with_its_tokens_and_times(engine: MockEngine) -> None:
@@ -23,6 +24,29 @@ async def test_a_request_is_a_row_with_its_tokens_and_times(engine: MockEngine) 
     assert (row["input_tokens"], row["output_tokens"], row["asks"]) == (12, 5, 1)
     assert (row["preview"], row["dialect"]) == ("What is the answer?", "plain")
     assert 0 < row["first_token"] <= row["seconds"]
+
+
+async def test_a_row_has_the_beginning_of_the_answer_and_the_names_of_its_calls(engine: MockEngine) -> None:
+    calls = b"".join(call("weather", '{"city": "Oslo"}', index=at, id=f"call_{at}") for at in range(MOST_NAMES + 1))
+    engine.will(text("An answer" + " that goes on" * 100), answer(calls, finish="tool_calls"))
+    async with running_gateway(engine) as gateway:
+        for _ in range(2):
+            await gateway.create("Hi", tools=[TOOL])
+        called, said = await rows(gateway)
+        (found,) = await rows(gateway, "?search=AN%20ANSWER")
+    assert said["answer"] == ("An answer" + " that goes on" * 100)[:ANSWER_LENGTH]
+    assert (said["called"], called["answer"]) == ([], None)
+    assert (called["called"], called["tool_calls"]) == (["weather"] * MOST_NAMES, MOST_NAMES + 1)
+    assert found["number"] == said["number"]
+
+
+async def test_without_texts_a_row_has_no_answer_and_is_not_found_by_it(engine: MockEngine) -> None:
+    engine.will(text("An answer"))
+    async with running_gateway(engine, inspector_bodies=False) as gateway:
+        await gateway.create("Hi")
+        (row,) = await rows(gateway)
+        assert await rows(gateway, "?search=answer") == []
+    assert (row["preview"], row["answer"]) == (None, None)
 
 
 async def test_the_newest_rows_come_first_a_page_at_a_time(engine: MockEngine) -> None:
@@ -103,12 +127,13 @@ async def test_requests_of_other_protocols_are_rows(engine: MockEngine) -> None:
 @pytest.mark.parametrize("content", ["a", [{"type": "text", "text": "a"}]])
 def test_what_the_user_said_last_is_read_of_a_chat_request_that_was_passed_on(content: Any) -> None:
     messages = [{"role": "user", "content": "b"}, {"role": "user", "content": content}, {"role": "assistant", "content": "c"}]
-    assert (last_words_of_chat(msgspec.json.encode({"messages": messages})) or "").strip() == "a"
+    read = messages_of_chat(msgspec.json.encode({"messages": messages}))
+    assert (last_words_of_chat(read) or "").strip() == "a"
 
 
 @pytest.mark.parametrize("body", [b"{", b"{}", b'{"messages": []}', b'{"messages": [1]}', b'{"messages":[{}]}' + b" " * 65_536])
 def test_a_body_that_is_none_or_too_long_has_no_last_words(body: bytes) -> None:
-    assert last_words_of_chat(body) is None
+    assert last_words_of_chat(messages_of_chat(body)) is None
 
 
 async def test_a_passed_on_request_that_fails_is_a_failed_row(engine: MockEngine) -> None:

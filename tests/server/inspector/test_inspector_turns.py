@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from support.engine import MockEngine
+import pytest
+from support.chat import WEATHER as CHAT_TOOL
+from support.engine import MockEngine, text
 from support.gateway import running_gateway
 from support.inspector import KEYS, WEATHER, bearing, opened, rows
 
@@ -63,3 +65,39 @@ async def test_a_conversation_is_a_thread_of_turns(engine: MockEngine) -> None:
             await gateway.create(question, conversation=conversation["id"])
         second, _ = await rows(gateway)
     assert (second["previous"], second["prefix_changed"]) == (1, False)
+
+
+async def test_turns_of_a_conversation_know_its_first_turn(engine: MockEngine) -> None:
+    async with running_gateway(engine) as gateway:
+        first = await gateway.create("One")
+        await gateway.create("Alone")
+        second = await gateway.create("Two", previous_response_id=first["id"])
+        await gateway.create("Three", previous_response_id=second["id"])
+        found = await rows(gateway)
+    assert {row["number"]: row["conversation"] for row in found} == {1: 1, 2: 2, 3: 1, 4: 1}
+
+
+@pytest.mark.parametrize(
+    ("path", "more"),
+    [("/v1/messages", {"max_tokens": 9}), ("/v1/chat/completions", {"tools": [CHAT_TOOL]}), ("/v1/chat/completions", {})],
+)
+async def test_turns_are_found_by_what_their_messages_begin_with_whatever_the_protocol(
+    engine: MockEngine, path: str, more: dict[str, Any]
+) -> None:
+    engine.otherwise = lambda body: text("Yes")
+    said = [{"role": "user", "content": "Tea?"}, {"role": "assistant", "content": "Yes"}, {"role": "user", "content": "Milk?"}]
+    async with running_gateway(engine) as gateway:
+        for messages in (said[:1], [{"role": "user", "content": "Else?"}], said):
+            status, _ = await gateway.post({"model": "mock", "messages": messages, **more}, path)
+            assert status == 200
+        found = await rows(gateway)
+    assert {row["number"]: row["conversation"] for row in found} == {1: 1, 2: 2, 3: 1}
+
+
+async def test_a_question_that_is_passed_on_twice_begins_a_conversation_twice(engine: MockEngine) -> None:
+    rules, tea = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Tea?"}
+    async with running_gateway(engine) as gateway:
+        for messages in ([rules, tea], [rules], [rules, tea], [rules, tea, tea]):
+            await gateway.post({"model": "mock", "messages": messages}, "/v1/chat/completions")
+        found = await rows(gateway)
+    assert {row["number"]: row["conversation"] for row in found} == {1: 1, 2: 2, 3: 3, 4: 3}

@@ -13,7 +13,7 @@ from antiphon.core.recording.recording import Recording
 from antiphon.core.toolbox.mcp_servers import body_without_secrets, may_have_secrets
 from antiphon.errors import ApiError, InvalidRequest
 from antiphon.gateway.runs.observers import Arrival, Observer, Receiver
-from antiphon.server.inspector.rows import Row, RowError, Turn, Turns
+from antiphon.server.inspector.rows import Row, RowError, Turn, Turns, messages_of_chat
 from antiphon.server.inspector.viewers import Viewers
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import CreateResponse, OutputMessage, Response
@@ -110,6 +110,7 @@ class RecordedRequest(Observer):
             self.turn.prints.append(prompt)
             return
         previous = self._recordings.turns.asked(self.turn, prompt, chat.model)
+        self.row.conversation = self.turn.first
         if previous is not None:
             self.row.previous, self.row.prefix_changed = previous.number, not self.turn.continues(previous)
 
@@ -158,8 +159,10 @@ class RecordedRequest(Observer):
         self._end()
 
     def passed_on(self, model: str | None, engine: str, status: int) -> None:
-        self.row.passed(self._body, model, engine, status)
+        messages = messages_of_chat(self._body)
+        self.row.passed(messages, model, engine, status)
         self._keep_body()
+        self.row.conversation = self._recordings.turns.passed(self.turn, messages, model)
         self._end()
 
     def _keep_body(self) -> None:

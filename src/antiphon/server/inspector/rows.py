@@ -11,12 +11,18 @@ from antiphon.core.items.item_type import item_kind
 from antiphon.core.recording.prompt_changes import PromptPrint
 from antiphon.errors import UNREADABLE, shortened
 from antiphon.gateway.state.owners import shown_owner
-from antiphon.wire.responses import CreateResponse, OutputItem, Response, Usage
+from antiphon.wire.responses import CreateResponse, OutputItem, OutputMessage, OutputText, Response, Usage
 
+Json = dict[str, Any]
+Messages = list[Json]
 Status = Literal["running", "completed", "incomplete", "failed", "cancelled", "refused", "left", "passed"]
 
-# So many characters of the last message of the user are shown.
+# So many characters of the last message of the user are shown, and of the answer.
 PREVIEW_LENGTH = 120
+ANSWER_LENGTH = 200
+# So many calls are named, each in so many characters.
+MOST_NAMES = 8
+NAME_LENGTH = 64
 # The longest body of a chat request that was passed on in which they are looked for, in bytes.
 LONGEST_READ = 64 * 1024
 
@@ -89,11 +95,17 @@ class Row(TimedRow, kw_only=True):
     error: RowError | None = None
     asks: int = 0
     tool_calls: int = 0
+    # The names of the first of them.
+    called: list[str] = []
     notices: int = 0
     preview: str | None = None
+    # The beginning of the answer.
+    answer: str | None = None
     # The number of the turn before, and whether its prompt is not the beginning of this one.
     previous: int | None = None
     prefix_changed: bool | None = None
+    # The number of the first turn of its conversation: its own, if it continues nothing that is known.
+    conversation: int | None = None
 
     def describe(self, response_id: str, request: CreateResponse) -> None:
         self.id, self.model, self.stream = response_id, request.model, bool(request.stream)
@@ -107,12 +119,14 @@ class Row(TimedRow, kw_only=True):
             self.error = RowError.of(failed.code, failed.message)
         if response.usage is not None:
             self.count(response.usage)
-        self.tool_calls = sum(map(_is_call, response.output))
+        calls = list(filter(_is_call, response.output))
+        self.tool_calls, self.called = len(calls), list(map(_name_of_call, calls[:MOST_NAMES]))
+        self.answer = first_words(response.output)
         self.notices = len(response.antiphon_notices or ())
 
-    def passed(self, body: bytes, model: str | None, engine: str, status: int) -> None:
+    def passed(self, messages: Messages, model: str | None, engine: str, status: int) -> None:
         """To this engine, as it came. `status`: of the engine's answer."""
-        self.preview = last_words_of_chat(body)
+        self.preview = last_words_of_chat(messages)
         self.status = "passed" if status < LEAST_ERROR else "failed"
         self.model, self.engine, self.http_status = model, engine, status
         if self.status == "failed":
@@ -130,21 +144,37 @@ class Row(TimedRow, kw_only=True):
         error = self.error
         code, message = (error.code, error.message) if error is not None else (None, None)
         texts = [self.id, self.model, self.engine, shown_owner(self.owner), self.status, code]
-        return [*texts, self.preview, message] if bodies else texts
+        return [*texts, self.preview, self.answer, message] if bodies else texts
 
     def shown(self) -> "Row":
         return structs.replace(self, owner=shown_owner(self.owner))
 
     def redacted(self) -> "Row":
-        """Without what the client wrote; messages of errors may quote it."""
+        """Without what the client and the model wrote; messages of errors may quote it."""
         error = self.error
         hidden = RowError(error.code, hide(error.message), error.param) if error is not None else None
-        return structs.replace(self, preview=None, error=hidden)
+        return structs.replace(self, preview=None, answer=None, error=hidden)
 
 
 def _is_call(item: OutputItem) -> bool:
     """A call of any tool, whether the client or the gateway runs it."""
     return str(type(item).__struct_config__.tag).endswith("_call")
+
+
+def _name_of_call(item: OutputItem) -> str:
+    """Of the tool that is called; calls of hosted tools have a type instead."""
+    name: str = getattr(item, "name", None) or str(type(item).__struct_config__.tag).removesuffix("_call")
+    return name[:NAME_LENGTH]
+
+
+def first_words(output: Iterable[OutputItem]) -> str | None:
+    """The beginning of the first message that says something."""
+    for item in output:
+        if isinstance(item, OutputMessage):
+            for part in item.content:
+                if text := part.text if isinstance(part, OutputText) else part.refusal:
+                    return text[:ANSWER_LENGTH]
+    return None
 
 
 def hide(text: str) -> str:
@@ -158,24 +188,28 @@ def last_words(request: CreateResponse) -> str | None:
     return _last_of_user(item for item in reversed(request.input or ()) if item_kind(item) == "message")
 
 
-def last_words_of_chat(body: bytes) -> str | None:
-    """The same of a chat request. A long one is not read for it: this is done on the event loop."""
+def last_words_of_chat(messages: Messages) -> str | None:
+    return _last_of_user(reversed(messages))
+
+
+def messages_of_chat(body: bytes) -> Messages:
+    """None of a long one: this is done on the event loop."""
     if len(body) > LONGEST_READ:
-        return None
+        return []
     try:
-        return _last_of_user(reversed(_read_messages(body).messages))
+        return _read_messages(body).messages
     except UNREADABLE:
-        return None
+        return []
 
 
 class _Messages(Struct):
-    messages: list[dict[str, Any]]
+    messages: Messages
 
 
 _read_messages = msgspec.json.Decoder(_Messages).decode
 
 
-def _last_of_user(messages: Iterable[dict[str, Any]]) -> str | None:
+def _last_of_user(messages: Iterable[Json]) -> str | None:
     """`messages`: the last one first."""
     for message in messages:
         if message.get("role") == "user":
@@ -194,6 +228,8 @@ def _text(content: Any) -> str:
 
 # Of each conversation, so many turns are compared.
 MOST_TURNS = 16
+# So many conversations of requests that are passed on are known.
+MOST_PASSED = 1000
 
 
 # What a conversation is known by: its kind, the owner, and its id; or a hash of the key for its cache, or of its first message.
@@ -203,10 +239,12 @@ Thread = tuple[Literal["conversation", "key", "first"], str, Hashable]
 class Turn:
     """What is known of the prompts of one request."""
 
-    __slots__ = ("number", "owner", "previous_id", "prints", "response_id", "threads")
+    __slots__ = ("first", "number", "owner", "previous_id", "prints", "response_id", "threads")
 
     def __init__(self, number: int, owner: str) -> None:
         self.number = number
+        # The number of the first turn of its conversation.
+        self.first = number
         self.owner = owner
         self.response_id = ""
         self.previous_id: str | None = None
@@ -246,6 +284,8 @@ class Turns:
     def __init__(self) -> None:
         self._by_id: dict[str, Turn] = {}
         self._threads: dict[Thread, deque[Turn]] = {}
+        # Of conversations that are passed on, by owner, model and first message: the first turn, and the length of the last.
+        self._passed: dict[tuple[str, str | None, int], tuple[int, int]] = {}
 
     def asked(self, turn: Turn, prompt: PromptPrint, model: str) -> Turn | None:
         """A turn has its first prompt: the turn before it, if it is known."""
@@ -253,12 +293,28 @@ class Turns:
         if (first := prompt.first) is not None:
             turn.threads.append(("first", turn.owner, (model, first)))
         previous = self._find(turn)
+        turn.first = turn.number if previous is None else previous.first
         self._by_id[turn.response_id] = turn
         for thread in turn.threads:
             if (turns := self._threads.get(thread)) is None:
                 turns = self._threads[thread] = deque(maxlen=MOST_TURNS)
             turns.append(turn)
         return previous
+
+    def passed(self, turn: Turn, messages: Messages, model: str | None) -> int:
+        """The first turn of the conversation, which begins with the same message and has grown: a request that is passed on
+        is not to cost more than that."""
+        at = 1 if messages and messages[0].get("role") == "system" else 0
+        if at >= len(messages):
+            return turn.number
+        key = (turn.owner, model, hash(repr(messages[at])))
+        first, length = self._passed.pop(key, (turn.number, 0))
+        if len(messages) <= length:
+            first = turn.number
+        self._passed[key] = (first, len(messages))
+        if len(self._passed) > MOST_PASSED:
+            del self._passed[next(iter(self._passed))]
+        return first
 
     def forget(self, turn: Turn) -> None:
         if self._by_id.get(turn.response_id) is turn:

@@ -29,6 +29,14 @@ export function bytes(value) {
 
 export const clock = (unix) => new Date(unix * 1000).toLocaleTimeString("en-GB");
 
+/** In a list, where rows of several days follow one another. The year too, unless it is this one. */
+export function dayAndTime(unix) {
+  const date = new Date(unix * 1000);
+  const isThisYear = date.getFullYear() === new Date().getFullYear();
+  const day = date.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: isThisYear ? undefined : "numeric" });
+  return `${day}, ${clock(unix)}`;
+}
+
 /** The day too, unless it is today. */
 export function moment(unix) {
   const date = new Date(unix * 1000);

@@ -1,7 +1,7 @@
 // One row of the list of requests: its columns, and which filter it passes.
 
 import { make } from "./elements.js";
-import { clock, count, host, rate, seconds, several } from "./quantities.js";
+import { count, dayAndTime, host, rate, seconds, several } from "./quantities.js";
 
 /** Statuses that a person looks for as failures. */
 export const FAILURES = new Set(["failed", "refused"]);
@@ -11,11 +11,12 @@ export const statusMark = (row) => make("span.status", { "data-status": row.stat
 /** name, title, text or node, and what explains the title. */
 export const COLUMNS = [
   ["number", "#", (row) => `#${row.number}`],
-  ["at", "Time", (row) => clock(row.at)],
+  ["at", "When", (row) => dayAndTime(row.at)],
   ["status", "Status", (row) => row.status],
   ["model", "Model", (row) => row.model ?? "–"],
   ["engine", "Engine", (row) => host(row.engine)],
   ["preview", "Request", (row) => summary(row)],
+  ["answer", "Answer", (row) => answerOf(row)],
   ["first", "First token", (row) => seconds(row.first_token), "Time to the first token"],
   ["rate", "Tok/s", (row) => rate(row.tokens_per_second), "Tokens per second"],
   ["in", "In", (row) => count(row.input_tokens), "Tokens of the prompt"],
@@ -30,14 +31,22 @@ export const COLUMNS = [
 ];
 
 function summary(row) {
-  const { channel, tool_calls: calls, notices } = row;
+  const { channel, notices } = row;
   const marks = [
     channel === "http" ? null : channel,
     apiOf(row),
-    calls ? several(calls, "call") : null,
     notices ? several(notices, "notice") : null,
   ];
   return [wordsOf(row).slice(0, 200), ...marks].filter(Boolean).join(" · ");
+}
+
+/** The beginning of what was answered, and which tools were called: "weather ×2, shell". */
+function answerOf({ answer, called, tool_calls: calls }) {
+  const times = new Map();
+  for (const name of called ?? []) times.set(name, (times.get(name) ?? 0) + 1);
+  const names = [...times].map(([name, number]) => (number > 1 ? `${name} ×${number}` : name)).join(", ");
+  const more = calls > (called?.length ?? 0) ? ", …" : "";
+  return [answer, calls ? `${several(calls, "call")}: ${names}${more}` : null].filter(Boolean).join(" · ");
 }
 
 /** Which API the client speaks, if it is another one than the Responses API. */
@@ -82,6 +91,7 @@ export function passes(row, { status, model, search }) {
   if (status === "failed" && !FAILURES.has(row.status)) return false;
   if (model && row.model !== model) return false;
   if (!search) return true;
-  const words = [row.id, row.model, row.engine, row.preview, row.error?.code, row.error?.message, row.owner, row.status];
+  const { id, engine, preview, answer, error, owner } = row;
+  const words = [id, row.model, engine, preview, answer, error?.code, error?.message, owner, row.status];
   return words.filter(Boolean).join("\n").toLowerCase().includes(search.toLowerCase());
 }

@@ -1,5 +1,6 @@
 // The list of requests, live.
 
+import { ConversationRows } from "./conversation_rows.js";
 import { confirmDeletion } from "./dialogs.js";
 import { announce, button, choice, make, show } from "./elements.js";
 import { count } from "./quantities.js";
@@ -16,13 +17,14 @@ export class RequestsView {
   title = "Requests";
 
   constructor(place, { live, remembered, closed }) {
-    this.remembered = remembered.requests ??= { filter: { status: "", model: "", search: "" }, before: null };
+    const fresh = { filter: { status: "", model: "", search: "" }, before: null, unfolded: new Set() };
+    this.remembered = remembered.requests ??= fresh;
     this.filter = this.remembered.filter;
     this.before = this.remembered.before;
     this.closed = Number(closed);
     this.missed = 0;
     this.changed = new Map();
-    this.nodes = new Map();
+    this.shown = new Map(); // by the number of a request: its row, and the node of it
     this.build(place);
     this.unlisten = live.listen({ row: (row) => this.receive(row), reconnected: () => this.load() });
     this.load();
@@ -31,6 +33,7 @@ export class RequestsView {
   build(place) {
     this.empty = make("div.empty", { hidden: true });
     this.body = make("tbody", { role: "rowgroup", onclick: openRow });
+    this.conversations = new ConversationRows(this.body, this.remembered.unfolded);
     this.table = make(
       "table.requests",
       { role: "table", "aria-label": "Requests, the newest first" },
@@ -87,14 +90,22 @@ export class RequestsView {
   }
 
   fill({ data, has_more: more }) {
-    this.nodes = new Map(data.map((row) => [row.number, makeRow(row)]));
-    this.body.replaceChildren(...this.nodes.values());
+    this.shown = new Map(data.map((row) => [row.number, { row, node: makeRow(row) }]));
+    this.body.replaceChildren();
+    this.conversations.arrange(this.shown);
     this.oldest = data.at(-1)?.number ?? null;
     this.older.hidden = !more;
     data.forEach((row) => this.offerModel(row.model));
     this.settle();
-    this.nodes.get(this.closed)?.querySelector("a").focus();
+    this.focusOn(this.closed);
     this.closed = null;
+  }
+
+  /** The row of this request; or the newest turn of its conversation, where that is folded. */
+  focusOn(number) {
+    let node = this.shown.get(number)?.node;
+    while (node?.hidden) node = node.previousElementSibling;
+    node?.querySelector("a").focus();
   }
 
   offerModel(model) {
@@ -111,44 +122,44 @@ export class RequestsView {
   drawChanged() {
     for (const row of [...this.changed.values()].sort((one, other) => one.number - other.number)) this.draw(row);
     this.changed.clear();
+    this.conversations.arrange(this.shown);
     this.settle();
   }
 
   draw(row) {
-    const node = this.nodes.get(row.number);
+    const known = this.shown.get(row.number);
     const belongs = passes(row, this.filter);
     this.offerModel(row.model);
-    if (node && belongs) updateRow(node, row);
-    else if (node) this.drop(row.number);
+    if (known && belongs) {
+      known.row = row;
+      updateRow(known.node, row);
+    } else if (known) this.drop(row.number);
     else if (belongs && this.before === null) this.add(row);
     else if (belongs && row.number > this.oldest) this.missed += 1;
   }
 
   add(row) {
-    const node = makeRow(row);
-    this.nodes.set(row.number, node);
-    const after = [...this.body.rows].find((other) => Number(other.dataset.number) < row.number);
-    this.body.insertBefore(node, after ?? null);
-    if (this.body.rows.length > ROWS) {
-      this.drop(Number(this.body.lastElementChild.dataset.number));
-      this.oldest = Number(this.body.lastElementChild.dataset.number);
+    this.shown.set(row.number, { row, node: makeRow(row) });
+    if (this.shown.size > ROWS) {
+      this.drop(Math.min(...this.shown.keys()));
+      this.oldest = Math.min(...this.shown.keys());
       this.older.hidden = false;
     }
   }
 
   drop(number) {
-    this.nodes.get(number)?.remove();
-    this.nodes.delete(number);
+    this.shown.get(number)?.node.remove();
+    this.shown.delete(number);
   }
 
   settle() {
-    const none = this.nodes.size === 0;
+    const none = this.shown.size === 0;
     this.table.hidden = none;
     this.empty.hidden = !none;
     if (none) show(this.empty, Object.values(this.filter).some(Boolean) ? "No request passes the filter." : firstSteps());
     this.newer.hidden = this.before === null;
     this.newer.textContent = this.missed ? `Newest (${count(this.missed)} more)` : "Newest";
-    const state = none ? "" : `${count(this.nodes.size)} shown`;
+    const state = none ? "" : `${count(this.shown.size)} shown`;
     // A screen reader reads out every change.
     if (this.state.textContent !== state) this.state.textContent = state;
   }
@@ -167,7 +178,7 @@ export class RequestsView {
   // ---- keyboard ----
 
   move(step) {
-    const links = [...this.body.querySelectorAll("a")];
+    const links = [...this.body.querySelectorAll("tr:not([hidden]) a")];
     const at = links.indexOf(document.activeElement);
     links[at === -1 ? 0 : Math.min(Math.max(at + step, 0), links.length - 1)]?.focus();
   }
@@ -189,7 +200,7 @@ function columnHead([name, title, , meaning]) {
 
 /** The whole row opens the request; the link in it is what the keyboard and screen readers use. */
 function openRow(event) {
-  if (event.target.closest("a") || getSelection().toString()) return;
+  if (event.target.closest("a, button") || getSelection().toString()) return;
   event.target.closest("tr")?.querySelector("a").click();
 }
 
