@@ -140,6 +140,7 @@ class App {
     }
     const context = { live: this.live, remembered: this.remembered, closed: this.closedOne(from) };
     this.replace((place) => found.open(place, context, ...rest), found.kept ? found.name : null);
+    if (found.kept) this.view.goOn(...rest);
   }
 
   /** @param {string|null} [kept] the name under which the view is kept */

@@ -17,7 +17,7 @@ export function conversation(detail) {
   const { before, now } = parted(asked(detail));
   const answered = answerItems(detail);
   const results = resultsOf([...before, ...now, ...answered]);
-  const shown = (items) => items.map((item) => spoken(item, results));
+  const shown = (items) => spokenItems(items, results);
   const folded = before.splice(0, Math.max(0, before.length - EARLIER));
   const reason = detail.response?.incomplete_details?.reason;
   return make(
@@ -33,6 +33,9 @@ export function conversation(detail) {
     reason ? make("p.remark.warn", {}, `The answer is incomplete: ${reason}.`) : null,
   );
 }
+
+/** @param {object[]} items @param {Map<string, object>} [results] by the ids of their calls */
+export const spokenItems = (items, results = resultsOf(items)) => items.map((item) => spoken(item, results)).filter(Boolean);
 
 const NO_ANSWER = { running: "Nothing has come yet.", passed: "The answer was passed on, and is not recorded." };
 

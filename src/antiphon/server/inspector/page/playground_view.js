@@ -1,23 +1,40 @@
 // The playground: a conversation with a model, as any client would have it.
 
 import { card, label } from "./cards.js";
+import { showCode } from "./code_dialog.js";
+import { spokenItems } from "./conversation.js";
 import { button, make, show } from "./elements.js";
 import { readEvents } from "./event_stream.js";
 import { longText } from "./long_text.js";
 import { PlaygroundOptions } from "./playground_options.js";
-import { FieldProblem, RESULTS, requestBody } from "./playground_request.js";
+import { APPROVED, FieldProblem, RESULTS, requestBody } from "./playground_request.js";
 import { explain, getJson, query, request } from "./server.js";
 import { StreamedAnswer } from "./streamed_answer.js";
+
+const EARLIER = 100; // items of a conversation that is continued: so many are shown
+
+/** What the call of each type is answered with. */
+const ANSWERS = {
+  mcp_approval_request: (name) =>
+    make(
+      "select",
+      { "aria-label": `Approval of ${name}` },
+      make("option", { value: APPROVED }, APPROVED),
+      make("option", { value: "refused" }, "refused"),
+    ),
+};
+const resultField = (name) =>
+  make("textarea.mono", { rows: "2", "aria-label": `Result of ${name}`, placeholder: "What the tool returns" });
 
 export class PlaygroundView {
   title = "Playground";
 
   constructor(place) {
-    this.previous = null;
+    this.from = {}; // what the next request goes on from
     this.results = []; // calls that wait, with the fields of their results
     this.running = null;
     this.build(place);
-    this.loadModels();
+    this.loaded = this.loadOptions();
   }
 
   build(place) {
@@ -33,26 +50,65 @@ export class PlaygroundView {
     this.sendButton = button("Send", () => this.send(), { class: "main" });
     this.stopButton = button("Stop", () => this.running?.abort(), { disabled: true });
     const anew = button("New conversation", () => this.restart(), { class: "quiet" });
-    const buttons = make("div.buttons", {}, this.sendButton, this.stopButton, anew);
+    const code = button("Show as code", () => this.showAsCode(), { class: "quiet" });
+    const buttons = make("div.buttons", {}, this.sendButton, this.stopButton, anew, code);
     const composer = make("div.composer", {}, this.problem, this.message, buttons);
     const talk = make("div.talk", {}, make("h1.unseen", {}, "Playground"), this.turns, composer);
     show(place, make("div.playground", {}, this.options.node, talk));
     this.restart();
   }
 
-  async loadModels() {
+  async loadOptions() {
     try {
-      await this.options.loadModels();
+      await this.options.load();
     } catch (error) {
-      this.problem.textContent = `The models could not be listed. ${explain(error)}`;
+      this.problem.textContent = `The options could not be listed. ${explain(error)}`;
     }
   }
 
   restart() {
     this.running?.abort();
-    this.previous = null;
+    this.from = {};
     this.results = [];
     show(this.turns, make("p.dim.hint", {}, "Type a message. Text, reasoning and calls stream in here."));
+  }
+
+  /** From a stored response, or a conversation, by its id. */
+  async goOn(id) {
+    if (!id) return;
+    // Who comes back to the playground finds it as it is now.
+    history.replaceState(null, "", "#/playground");
+    this.restart();
+    this.problem.textContent = "";
+    try {
+      const { from, items, model } = id.startsWith("conv_") ? await storedConversation(id) : await storedResponse(id);
+      await this.loaded;
+      if (model) this.options.choose(model);
+      this.from = from;
+      show(this.turns, spokenItems(items));
+      this.turns.scrollTop = this.turns.scrollHeight;
+    } catch (error) {
+      this.problem.textContent = `It cannot be continued. ${explain(error)}`;
+    }
+  }
+
+  /** What Send would send; where nothing is typed yet, a greeting. */
+  showAsCode() {
+    const input = this.input();
+    const body = this.checked(input.length ? input : [{ role: "user", content: "Hello" }]);
+    if (body) showCode({ path: "/v1/responses", body });
+  }
+
+  /** The request; null: a field cannot be sent as it is, and the page says so. */
+  checked(input) {
+    this.problem.textContent = "";
+    try {
+      return requestBody(this.options.read(), input, this.from);
+    } catch (error) {
+      if (!(error instanceof FieldProblem)) throw error;
+      this.problem.textContent = error.message;
+      return null;
+    }
   }
 
   typed(event) {
@@ -71,15 +127,8 @@ export class PlaygroundView {
   async send() {
     const input = this.input();
     if (!input.length || this.running) return;
-    let body;
-    try {
-      body = requestBody(this.options.read(), input, this.previous);
-    } catch (error) {
-      if (!(error instanceof FieldProblem)) throw error;
-      this.problem.textContent = error.message;
-      return;
-    }
-    this.problem.textContent = "";
+    const body = this.checked(input);
+    if (!body) return;
     this.showInput(input);
     await this.run(body);
   }
@@ -126,18 +175,14 @@ export class PlaygroundView {
 
   settle(answer) {
     if (answer.problem || !answer.response) return;
-    this.previous = answer.response.id;
+    if (!this.from.conversation) this.from = { previous_response_id: answer.response.id };
     this.results = answer.calls(RESULTS).map((call) => this.askForResult(call));
     this.turns.scrollTop = this.turns.scrollHeight;
     this.results[0]?.field.focus();
   }
 
   askForResult(call) {
-    const field = make("textarea.mono", {
-      rows: "2",
-      "aria-label": `Result of ${call.name}`,
-      placeholder: "What the tool returns",
-    });
+    const field = (ANSWERS[call.type] ?? resultField)(call.name);
     const form = card(
       "result",
       [label("result"), `of ${call.name}`],
@@ -168,3 +213,17 @@ export class PlaygroundView {
     this.running?.abort();
   }
 }
+
+async function storedResponse(id) {
+  const path = `/v1/responses/${encodeURIComponent(id)}`;
+  const [response, given] = await Promise.all([getJson(path), getJson(query(`${path}/input_items`, newest))]);
+  const items = [...given.data.reverse(), ...response.output];
+  return { from: { previous_response_id: id }, items, model: response.model };
+}
+
+async function storedConversation(id) {
+  const { data } = await getJson(query(`/v1/conversations/${encodeURIComponent(id)}/items`, newest));
+  return { from: { conversation: id }, items: data.reverse() };
+}
+
+const newest = { order: "desc", limit: EARLIER };

@@ -38,7 +38,7 @@ export function numbers(row) {
 }
 
 /** @param {object} detail what the server says of one request */
-export function actions({ row, client }) {
+export function actions({ row, client, response }) {
   const whole = client.body && !client.redacted;
   const title = whole ? null : "The texts of this request are not shown here";
   const attributes = { disabled: !whole, title };
@@ -46,6 +46,7 @@ export function actions({ row, client }) {
     "div.actions",
     {},
     row.previous ? make("a.button", { href: `#/requests/${row.previous}` }, `Previous turn #${row.previous}`) : null,
+    response?.store ? make("a.button", { href: `#/playground/${response.id}` }, "Continue in the playground") : null,
     button("Copy as curl", () => copy(asCurl(client), "the request as curl"), attributes),
     button("Copy as Python", () => copy(asPython(client), "the request as Python"), attributes),
     button("Download recording", () => save(row.number), {

@@ -23,8 +23,10 @@ export const address = (path) => new URL(path.replace(/^\//, ""), document.baseU
 export async function request(path, { method = "GET", body, signal } = {}) {
   const headers = {};
   if (session.key()) headers.Authorization = `Bearer ${session.key()}`;
-  if (body !== undefined) headers["Content-Type"] = "application/json";
-  const sent = body === undefined ? undefined : JSON.stringify(body);
+  // A form names its own type.
+  const isJson = body !== undefined && !(body instanceof FormData);
+  if (isJson) headers["Content-Type"] = "application/json";
+  const sent = isJson ? JSON.stringify(body) : body;
   const answer = await fetch(address(path), { method, headers, body: sent, signal, cache: "no-store" });
   if (answer.ok) return answer;
   const error = new ServerError(answer.status, await errorOf(answer));

@@ -14,12 +14,13 @@ const listed = (path, order) => async (id) => getJson(query(path(id), { order, l
 
 /**
  * name: as the addresses have it. one, many: in words. facts: of a row in the list. more: reads what belongs to an opened one.
- * parts: shows an opened one.
+ * parts: shows an opened one. goesOn: the playground can go on from it.
  */
 export const KINDS = {
   responses: {
     one: "response",
     many: "responses",
+    goesOn: true,
     facts: ({ model, status }) => [model, status],
     more: listed((id) => `/v1/responses/${id}/input_items`, "asc"),
     parts: (object, page) => [items(page), (object.output ?? []).map((item) => itemCard(item, "output"))],
@@ -27,6 +28,7 @@ export const KINDS = {
   conversations: {
     one: "conversation",
     many: "conversations",
+    goesOn: true,
     facts: ({ items: number }) => [known(number) ? several(number, "item") : null],
     more: listed((id) => `/v1/conversations/${id}/items`, "asc"),
     parts: (object, page) => items(page),

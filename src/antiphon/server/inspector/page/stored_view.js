@@ -179,6 +179,8 @@ export class StoredView {
 const when = (time) => (typeof time === "number" ? moment(time) : time);
 const capital = (word) => word[0].toUpperCase() + word.slice(1);
 
+const continued = (id) => make("p", {}, make("a", { href: `#/playground/${id}` }, "Continue in the playground"));
+
 /** One of what is stored. */
 export class StoredOneView {
   constructor(place, context, kind, id) {
@@ -206,6 +208,7 @@ export class StoredOneView {
       this.place,
       make("h1", {}, object.id),
       make("p.dim", {}, [when(object.created_at), object.model, object.status].filter(Boolean).join(" · ")),
+      KINDS[this.kind].goesOn ? continued(object.id) : null,
       KINDS[this.kind].parts(object, more),
       fold([label("JSON")], () => jsonTree(object, { open: 2 }), { class: "folded" }),
     );

@@ -1,6 +1,7 @@
 // An answer while it streams: cards that grow with the events.
 
 import { aside, card, label } from "./cards.js";
+import { spokenItems } from "./conversation.js";
 import { fold, make, show } from "./elements.js";
 import { itemCard } from "./items.js";
 import { count, rate, seconds } from "./quantities.js";
@@ -34,6 +35,8 @@ function growingThought() {
 
 /** Item type → its form when it is done, where that differs. */
 const FINISHED = {
+  // With what it cites as links.
+  message: (item) => (item.content?.some(({ annotations }) => annotations?.length) ? spokenItems([item])[0] : null),
   reasoning: (item) => itemCard(item),
   function_call: (item) => itemCard(item),
   custom_tool_call: (item) => itemCard(item),
