@@ -5,11 +5,11 @@ import re
 from typing import Any
 
 import msgspec
-from playwright.async_api import Page, Route, expect
-from support.browser import show_panes
+from playwright.async_api import Browser, Page, Route, expect
+from support.browser import new_page, show_panes
 from support.conversations import QUESTION, WEATHER, first_turn, number_of, second_turn
-from support.engine import DONE, USAGE, MockEngine, Refusal, Writer, answer, call, chunk, text
-from support.gateway import GatewayUnderTest
+from support.engine import DONE, OWN_FIELDS, USAGE, MockEngine, Refusal, Writer, answer, call, chunk, text
+from support.gateway import GatewayUnderTest, running_gateway, started
 from support.sockets import connected
 
 MOST_ROWS = 100
@@ -224,3 +224,30 @@ async def test_what_codex_sends_ahead_is_shown_as_such_and_its_metadata_is_folde
     await expect(client.locator("dt", has_text="client_metadata")).to_have_count(0)
     await client.locator("summary", has_text="client_metadata").click()
     await expect(client.locator("details[open]")).to_contain_text("t-1")
+
+
+async def test_how_far_a_long_prompt_is_read_is_seen_in_the_list_the_request_and_the_playground(browser: Browser) -> None:
+    go_on = asyncio.Event()
+
+    async def reading(write: Writer) -> None:
+        await write(chunk({"role": "assistant", "content": None}, prompt_progress={"total": 4, "processed": 1}))
+        await go_on.wait()
+        await write(text("Done"))
+
+    mock = MockEngine(owned_by="llamacpp", own_fields=OWN_FIELDS["llamacpp"])
+    mock.will(reading)
+    async with started(mock), running_gateway(mock) as gateway, new_page(browser, gateway.url) as page:
+        await page.goto("/#/playground")
+        await expect(page.locator("#live")).to_have_text("live")
+        await page.get_by_label("Message").fill("word " * 2_000)
+        await page.get_by_label("Message").press("Enter")
+        await expect(page.locator(".answer-foot")).to_have_text("Reading the prompt: 25 %")
+        await page.keyboard.press("Escape")
+        await page.keyboard.press("1")
+        status = page.locator("tbody tr [data-column=status]")
+        await expect(status).to_have_text("reading 25 %")
+        await page.locator("tbody tr a").click()
+        await expect(page.locator(".request-head .status")).to_have_text("reading 25 %")
+        await page.keyboard.press("Escape")
+        go_on.set()
+        await expect(status).to_have_text("completed")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.commands import ANTIPHON, bare_environment, served
-from support.engine import MockEngine, Refusal, Writer, chunk, text
+from support.engine import OWN_FIELDS, MockEngine, Refusal, Writer, chunk, text
 from support.gateway import started
 from support.terminal_commands import CTRL_C, CTRL_D, ENTER, Terminal, in_terminal
 
@@ -83,6 +83,23 @@ async def test_ctrl_c_ends_the_answer_and_the_engines_work_and_not_the_chat(engi
         terminal.type(CTRL_C)
         await terminal.shows("Ctrl-D ends.\n> ")
         assert process.returncode is None
+
+
+async def test_how_far_a_long_prompt_is_read_is_shown_until_the_answer_begins(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+
+    async def reading(write: Writer) -> None:
+        await write(chunk({"role": "assistant", "content": None}, prompt_progress={"total": 4, "processed": 1}))
+        await go_on.wait()
+        await write(text("Done"))
+
+    mock = MockEngine(owned_by="llamacpp", own_fields=OWN_FIELDS["llamacpp"])
+    mock.will(reading)
+    async with started(mock), talking(mock, tmp_path) as (_, terminal):
+        terminal.type(b"Hi" + ENTER)
+        await terminal.shows("[reading the prompt, 25%]")
+        go_on.set()
+        await terminal.shows("Done\n> ")
 
 
 async def test_an_error_is_shown_in_plain_words_and_the_chat_goes_on(engine: MockEngine, tmp_path: Path) -> None:

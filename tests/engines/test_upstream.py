@@ -12,6 +12,7 @@ from support.raw_server import CHUNKED, chunked, raw_server, sized
 
 from antiphon.app.options import Intervals
 from antiphon.engines.replies import FOREIGN, ours
+from antiphon.engines.requests import with_progress
 from antiphon.errors import EngineError
 from bench.processes import free_port
 
@@ -282,3 +283,8 @@ async def test_without_a_stream_an_unopened_thought_is_found_at_once(gateway: Ga
     response = await gateway.create()
     assert response["output_text"] == "Paris."
     assert response["output"][0]["type"] == "reasoning"
+
+
+def test_a_client_that_asks_for_reports_of_reading_itself_asks_once() -> None:
+    assert with_progress(b'{"a":1}') == b'{"a":1,"return_progress":true}'
+    assert with_progress(b'{"return_progress":false}') == b'{"return_progress":false}'

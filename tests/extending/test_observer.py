@@ -202,7 +202,8 @@ CALLS = [name for name, method in vars(Observer).items() if callable(method) and
 async def test_an_observer_that_raises_does_no_harm(engine: MockEngine, at: str, caplog: pytest.LogCaptureFixture) -> None:
     notebook = Notebook()
     observers = [lambda arrival: broken_at(at), lambda arrival: notebook]
-    engine.will(answer(call("roll", '{"sides": 6}'), finish="tool_calls"), text("A six."), text("Passed on"))
+    report = chunk({"role": "assistant", "content": None}, prompt_progress={"total": 2, "processed": 1})
+    engine.will(report + answer(call("roll", '{"sides": 6}'), finish="tool_calls"), text("A six."), text("Passed on"))
     extensions = Extensions(tools={"dice": Dice()}, checker=CHECKER, observers=observers)
     async with running_gateway(engine, extensions=extensions) as gateway:
         _, response = await gateway.post({"model": "mock", "input": "Roll", "tools": [DICE]})

@@ -24,7 +24,7 @@ KNOWN_FIELDS = set(
 OWN_FIELDS = {
     "llamacpp": set(
         "reasoning_format dry_multiplier dry_allowed_length dry_penalty_last_n dry_sequence_breakers grammar "
-        "chat_template_kwargs top_k".split()
+        "chat_template_kwargs return_progress top_k".split()
     ),
     "vllm": {"chat_template_kwargs", "prompt_cache_key", "top_k"},
     "lmdeploy": {"chat_template_kwargs", "prompt_cache_key", "top_k"},

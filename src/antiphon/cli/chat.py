@@ -2,6 +2,7 @@
 
 import re
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from typing import Any, TextIO
@@ -16,6 +17,11 @@ PROMPT = "> "
 HEADER = "{model} at {url}. Ctrl-C stops an answer, Ctrl-D ends."
 STOPPED = "[stopped: this answer is not part of the conversation]"
 NOTHING_ASKED = "nothing was asked. Give a prompt: antiphon chat 'Why is the sky blue?'"
+# Seconds between two looks at how far a prompt is read, and for one look. The line of it goes when the answer begins.
+LOOK, PATIENCE = 0.5, 2.0
+CLEARED = "\r\x1b[2K"
+# The events before anything is shown.
+OPENING = frozenset({"response.created", "response.queued", "response.in_progress"})
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 # What a model writes must not control the terminal.
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -104,6 +110,48 @@ class Screen:
         self._at_start = text.endswith("\n")
 
 
+class ReadingView:
+    """How far the engine has read the prompt, for people, until there is something else to show. The gateway is asked for it
+    now and then, beside the answer."""
+
+    def __init__(self, client: GatewayClient, output: TextIO) -> None:
+        self._client = client
+        self._output = output
+        self._ended = threading.Event()
+        self._shows = False
+        self._watcher: threading.Thread | None = None
+
+    def begin(self, response_id: str) -> None:
+        """The response runs. Without a terminal, there is nobody to see it."""
+        if self._output.isatty() and self._watcher is None:
+            self._watcher = threading.Thread(target=self._watch, args=[response_id], daemon=True)
+            self._watcher.start()
+
+    def close(self) -> None:
+        self._ended.set()
+        if self._watcher is not None:
+            self._watcher.join()
+            self._watcher = None
+
+    def _watch(self, response_id: str) -> None:
+        with suppress(GatewayFailed, KeyError):
+            while not self._ended.wait(LOOK):
+                running = self._client.get("/inspector/engines", timeout=PATIENCE)["running"]
+                states = [run["state"] for run in running if run["id"] == response_id]
+                if states and "%" in states[0] and not self._ended.is_set():
+                    self._show(states[0])
+        if self._shows:
+            self._write(CLEARED)
+
+    def _show(self, state: str) -> None:
+        self._shows = True
+        self._write(f"{CLEARED}{DIM}[{state}]{PLAIN}")
+
+    def _write(self, text: str) -> None:
+        self._output.write(text)
+        self._output.flush()
+
+
 class Chat:
     def __init__(self, client: GatewayClient, model: str | None, screen: Screen) -> None:
         self._client = client
@@ -111,12 +159,17 @@ class Chat:
         self._screen = screen
         # The response that the next one continues.
         self._previous: str | None = None
+        self._reading = ReadingView(client, sys.stdout)
 
     def ask(self, text: str) -> bool:
         """Shows the answer. False: there is none, or not all of it."""
         body = {"model": self._model, "input": text, "stream": True, "previous_response_id": self._previous}
         try:
-            with closing(self._client.stream("/v1/responses", {k: v for k, v in body.items() if v is not None})) as events:
+            self._reading = ReadingView(self._client, sys.stdout)
+            with (
+                closing(self._reading),
+                closing(self._client.stream("/v1/responses", {k: v for k, v in body.items() if v is not None})) as events,
+            ):
                 # All of them: what is left unread when the connection is closed looks like a client that has gone.
                 is_complete = any(list(map(self._show, events)))
             if self._client.notice is not None:
@@ -131,6 +184,10 @@ class Chat:
     def _show(self, event: Mapping[str, Any]) -> bool:
         """True: the answer is complete."""
         kind = event["type"]
+        if kind == "response.created":
+            self._reading.begin(event["response"]["id"])
+        elif kind not in OPENING:
+            self._reading.close()
         if kind in TEXT:
             self._screen.text(event["delta"])
         elif kind in REASONING:

@@ -38,6 +38,16 @@ LONGEST_RETRY_WAIT = 5.0
 RETRIED = frozenset({408, 429, 502, 503, 504})
 
 
+# From so many bytes on, reading a prompt may take long enough to be looked at.
+LONG_PROMPT = 8 * 1024
+_PROGRESS = b'"return_progress":'
+
+
+def with_progress(body: bytes) -> bytes:
+    """The engine is to report how far it has read the prompt. It is no part of the question: what is recorded is without it."""
+    return body if _PROGRESS in body else b"%s,%strue}" % (body[:-1], _PROGRESS)
+
+
 class Refused(Exception):
     """An attempt without an answer. `may_pass`: another attempt may succeed."""
 
@@ -123,7 +133,10 @@ class EngineRequests:
         protocol = PROTOCOLS[self.knowledge.dialect.protocol]
         try:
             sent = {**trace_headers(), **headers}
-            answer = await self._chat.post(protocol.to_bytes(chat), sent, keep=self.knowledge.dialect.keeps_connections)
+            body = protocol.to_bytes(chat)
+            if self.knowledge.dialect.reports_progress and len(body) >= LONG_PROMPT:
+                body = with_progress(body)
+            answer = await self._chat.post(body, sent, keep=self.knowledge.dialect.keeps_connections)
         except FOREIGN_KINDS as foreign:
             raise self._no_answer(foreign) from foreign
         if answer.status == 200:

@@ -171,10 +171,23 @@ class Timings(Struct):
     cache_n: int | None = None
 
 
+class PromptProgress(Struct, frozen=True):
+    """How much of a prompt llama.cpp has read, in tokens. What was in the cache counts as processed."""
+
+    total: int
+    processed: int
+
+    @property
+    def share(self) -> float:
+        return self.processed / self.total if self.total else 1.0
+
+
 class Chunk(Struct):
     choices: list[Choice] | None = None
     usage: ChatUsage | None = None
     timings: Timings | None = None
+    # A PromptProgress; what is not one is no reason to give up the answer.
+    prompt_progress: Any = None
     error: Any = None
     # A few servers send a bare error: {"object": "error", "message": …}, or only its message or detail.
     object: str | None = None

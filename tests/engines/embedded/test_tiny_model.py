@@ -9,6 +9,8 @@ from support.gateway import running_gateway
 from support.llamacpp import running_llamacpp
 from support.tiny_model import THINKING, write_tiny_model
 
+from antiphon.core.stream.chat_stream import ChatStream
+
 
 async def ask(url: str, **fields: Any) -> Any:
     body = {"messages": [{"role": "user", "content": "Hi"}], **fields}
@@ -29,6 +31,22 @@ async def test_it_is_small_and_writes_readable_noise(tmp_path: Path) -> None:
     assert answer["choices"][0]["message"]["content"].isprintable()
     assert response["model"] == "noise"
     assert 1 <= response["usage"]["output_tokens"] <= 20
+
+
+async def test_it_reports_how_far_it_has_read_a_prompt(tmp_path: Path) -> None:
+    model = write_tiny_model(tmp_path / "tiny.gguf")
+    body = {"messages": [{"role": "user", "content": "word " * 600}], "max_tokens": 3, "stream": True, "return_progress": True}
+    stream, found = ChatStream(), []
+    with running_llamacpp(model, context=8192) as url:
+        async with aiohttp.ClientSession() as client, client.post(f"{url}/v1/chat/completions", json=body) as answer:
+            async for piece in answer.content.iter_any():
+                stream.receive(piece)
+                found.append(stream.progress)
+    first, last = found[0], found[-1]
+    assert first is not None
+    assert last is not None
+    assert (last.processed, last.share) == (last.total, 1.0)
+    assert first.processed <= last.processed
 
 
 @pytest.mark.parametrize(("ends", "reason"), [(True, "stop"), (False, "length")])

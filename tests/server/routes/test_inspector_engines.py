@@ -5,8 +5,9 @@ import os
 from typing import Any
 
 import pytest
-from support.engine import MockEngine, Writer, chunk, text
-from support.gateway import GatewayUnderTest, running_gateway
+from support.engine import OWN_FIELDS, MockEngine, Writer, chunk, text
+from support.gateway import GatewayUnderTest, running_gateway, started
+from support.inspector import opened, rows
 
 from antiphon.ids import hash_of_key
 from bench.processes import free_port
@@ -112,6 +113,37 @@ async def test_a_response_whose_engine_is_silent_is_reading_the_prompt(gateway: 
     await until(gateway, "reading the prompt")
     go_on.set()
     await streaming
+
+
+LONG = "word " * 2_000
+
+
+@pytest.mark.parametrize(("asked", "sent"), [(LONG, True), ("Hi", None)])
+async def test_a_long_prompt_is_read_with_reports_of_how_far(asked: str, sent: bool | None) -> None:
+    go_on = asyncio.Event()
+
+    async def reading(write: Writer) -> None:
+        reports = [{"total": 4}, {"total": 4, "processed": 1, "cache": 0, "time_ms": 7}]
+        await write(b"".join(chunk({"role": "assistant", "content": None}, prompt_progress=report) for report in reports))
+        await go_on.wait()
+        await write(text("Hi"))
+
+    mock = MockEngine(owned_by="llamacpp", own_fields=OWN_FIELDS["llamacpp"])
+    mock.will(reading)
+    async with started(mock), running_gateway(mock) as gateway:
+        streaming = asyncio.create_task(gateway.stream(asked))
+        await until(gateway, "reading the prompt, 25%")
+        # The client has got nothing: it still gets its signs of life.
+        assert [run.reads for run in gateway.gateway.in_flight.runs] == [0]
+        (row,) = (await gateway.get("/inspector/requests"))[1]["data"]
+        go_on.set()
+        events = await streaming
+        (ended,) = await rows(gateway)
+        view = await opened(gateway, 1)
+    assert mock.last.get("return_progress") is sent
+    assert (row["prompt_read"], ended["prompt_read"]) == (0.25, None)
+    assert events[-1]["type"] == "response.completed"
+    assert view["exact"] is True
 
 
 async def test_a_response_that_waits_for_a_busy_engine_says_so(engine: MockEngine) -> None:

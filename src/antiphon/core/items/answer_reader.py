@@ -18,6 +18,7 @@ from antiphon.core.stream.repeated_prompts import WithoutRepeatedPrompts
 from antiphon.core.stream.stop_sequences import TextUpToStop
 from antiphon.core.stream.text_calls import CallFinder, ConstrainedCall, calls_ending_thought
 from antiphon.errors import ApiError
+from antiphon.wire.chat import PromptProgress
 from antiphon.wire.responses import Beyond
 
 NOT_BEGUN = AnswerStream()
@@ -84,7 +85,15 @@ class AnswerReader:
         if sources:
             searched = CitedText(searched, sources)
         passes_extras = beyond is not None and beyond.passes_extras
-        self._stream = protocol.reader(start, searched, most_at_once=self._most_at_once, passes_extras=passes_extras)
+        # The gateway asks for it in any case.
+        passes_progress = beyond is not None and bool((beyond.engine_fields or {}).get("return_progress"))
+        self._stream = protocol.reader(
+            start,
+            searched,
+            most_at_once=self._most_at_once,
+            passes_extras=passes_extras,
+            passes_progress=passes_progress,
+        )
         self._finder = finder
         self._output.begin_answer()
         self.reading = True
@@ -103,6 +112,10 @@ class AnswerReader:
     def ended(self) -> bool:
         """The engine has said that its answer is complete."""
         return self._stream.ended
+
+    @property
+    def progress(self) -> PromptProgress | None:
+        return self._stream.progress
 
     @property
     def template_opens_thought(self) -> bool:

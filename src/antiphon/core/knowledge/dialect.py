@@ -166,6 +166,8 @@ class Dialect(Struct, frozen=True):
     unparsed_extra: Mapping[str, Any] = field(default_factory=dict)
     # The field for the key of a conversation. None: the engine takes none.
     cache_key_member: Literal["prompt_cache_key"] | None = None
+    # With `return_progress`, it reports how far it has read the prompt.
+    reports_progress: bool = False
 
     # ---- answers ----
 

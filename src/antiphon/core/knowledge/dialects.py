@@ -76,6 +76,8 @@ LLAMACPP = structs.replace(
     # With this format reasoning arrives in a separate field, whatever --reasoning-format the server was started with.
     extra={"reasoning_format": "deepseek"},
     unparsed_extra={"reasoning_format": "none"},
+    # A chunk for each batch of the prompt (2048 tokens), and one before the first. A version that does not know it ignores it.
+    reports_progress=True,
     # Inside a string a grammar allows any text, and a weak model may repeat itself without end. Repeating more than 24 tokens
     # of the last 256 becomes less and less likely; copying from further back is not affected.
     constrained_extra={"dry_multiplier": 0.8, "dry_allowed_length": 24, "dry_penalty_last_n": 256},

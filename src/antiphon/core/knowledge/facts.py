@@ -70,6 +70,7 @@ WORDS: Mapping[str, str | tuple[str, str]] = {
     "parses_answers": ("the engine parses the model's answers", "the engine's parser fails on the model's answers: it is off"),
     "unparsed_extra": "the engine's parser is switched off by {}",
     "cache_key_member": "the key of a conversation is sent as `{}`",
+    "reports_progress": ("the engine reports how far it has read a prompt", "the engine does not report how it reads a prompt"),
     "opens_thought": ("an answer begins inside a thought", "an answer does not begin inside a thought"),
     "returns_logprobs": ("the engine returns logprobs", "the engine returns no logprobs"),
     "shows_images": ("images are shown to the model", "images are not shown to the model"),

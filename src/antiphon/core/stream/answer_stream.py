@@ -8,6 +8,7 @@ from antiphon.core.events.plain_deltas import FastPath
 from antiphon.core.stream.fast_path import Continuation
 from antiphon.core.stream.reasoning_tags import Start
 from antiphon.core.stream.text_calls import CallFinder
+from antiphon.wire.chat import PromptProgress
 
 
 class AnswerStream:
@@ -23,9 +24,11 @@ class AnswerStream:
         *,
         most_at_once: int = sys.maxsize,
         passes_extras: bool = False,
+        passes_progress: bool = False,
     ) -> None:
         """`start`: whether the answer begins inside a thought. `finder`: of calls in the text. `most_at_once`: what is longer
-        is left to `read_on()`. `passes_extras`: what an answer has beside the members of the API is a delta, too."""
+        is left to `read_on()`. `passes_extras`: what an answer has beside the members of the API is a delta, too.
+        `passes_progress`: so is what it reports of its reading."""
         self.most_at_once = most_at_once
         # The engine has said that its answer is complete.
         self.ended = False
@@ -38,6 +41,11 @@ class AnswerStream:
     def close(self) -> list[Delta]:
         """The deltas that were waiting for more."""
         return []
+
+    @property
+    def progress(self) -> PromptProgress | None:
+        """The last report of the engine while it read the prompt."""
+        return None
 
     # ---- what the answer teaches -------------------------------------------------------------------------------------
 

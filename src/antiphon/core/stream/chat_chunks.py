@@ -107,16 +107,26 @@ def _to_annotation(given: dict[str, Any]) -> dict[str, Any]:
 # The members of a chunk and of its choice that are read, or written anew.
 _OF_CHUNK = frozenset({*chat.Chunk.__struct_fields__, "id", "created", "model", "service_tier"} - {"timings"})
 _OF_CHOICE = frozenset(chat.Choice.__struct_fields__)
+PROGRESS = "prompt_progress"
 
 
-def _extras_of(data: bytes) -> responses.EngineExtras:
+def _extras_of(data: bytes, of_chunk: frozenset[str]) -> responses.EngineExtras:
     chunk = msgspec.json.decode(data)
     choices = chunk.get("choices") or [{}]
     members, choice = (
         {name: value for name, value in each.items() if name not in known and value is not None}
-        for each, known in ((chunk, _OF_CHUNK), (choices[0], _OF_CHOICE))
+        for each, known in ((chunk, of_chunk), (choices[0], _OF_CHOICE))
     )
     return responses.EngineExtras(members, choice)
+
+
+def _to_progress(given: Any) -> chat.PromptProgress | None:
+    """A report that cannot be read is none: it says nothing about the answer."""
+    try:
+        progress = msgspec.convert(given, chat.PromptProgress)
+    except msgspec.ValidationError:
+        return None
+    return progress if 0 <= progress.processed <= progress.total else None
 
 
 def _plain_text(content: str | list[chat.ContentPart]) -> str:
@@ -140,10 +150,18 @@ class ChunkReader:
     """`receive()` the data of each frame, then `close()`. Text is searched for calls, if there is a finder."""
 
     __slots__ = (
-        "_annotations", "_extras", "_finder", "_is_closed", "_logprobs", "_thinks", "failed", "has_logprobs", "tags",
+        "_annotations", "_extras", "_finder", "_is_closed", "_logprobs", "_of_chunk", "_thinks", "failed", "has_logprobs",
+        "progress", "tags",
     )  # fmt: skip
 
-    def __init__(self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None, *, passes_extras: bool = False) -> None:
+    def __init__(
+        self,
+        start: Start = Start.UNKNOWN,
+        finder: CallFinder | None = None,
+        *,
+        passes_extras: bool = False,
+        passes_progress: bool = False,
+    ) -> None:
         self._thinks = start is not Start.NEVER
         self.tags = ThinkTags(start) if self._thinks else JsonText()
         self._finder = finder
@@ -157,6 +175,10 @@ class ChunkReader:
         self._is_closed = False
         # What the last chunks had beside the members of the API. None: that is not passed on.
         self._extras: responses.EngineExtras | None = responses.EngineExtras() if passes_extras else None
+        # The members of a chunk that are never passed on.
+        self._of_chunk = _OF_CHUNK - {PROGRESS} if passes_progress else _OF_CHUNK
+        # The last report of the engine while it read the prompt.
+        self.progress: chat.PromptProgress | None = None
 
     @property
     def template_opens_thought(self) -> bool:
@@ -181,6 +203,8 @@ class ChunkReader:
                         deltas.append(Finished(choice.finish_reason))
             if chunk.usage is not None and (usage := _to_usage(chunk.usage, cached_tokens_of(chunk))) is not None:
                 deltas.append(UsageReport(usage))
+            if chunk.prompt_progress is not None:
+                self.progress = _to_progress(chunk.prompt_progress)
             if self._extras is not None:
                 deltas = [*self._new_extras(data, is_all=not deltas), *deltas]
         except UNREADABLE as broken:
@@ -189,7 +213,7 @@ class ChunkReader:
 
     def _new_extras(self, data: bytes, *, is_all: bool) -> list[Delta]:
         """Engines repeat some members in every chunk, such as a version: each value is passed on once."""
-        found, before = _extras_of(data), self._extras or responses.EngineExtras()
+        found, before = _extras_of(data, self._of_chunk), self._extras or responses.EngineExtras()
         new = {name: value for name, value in found.members.items() if before.members.get(name) != value}
         self._extras = responses.EngineExtras(before.members | new, found.choice)
         if not new and not found.choice:

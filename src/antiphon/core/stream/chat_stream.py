@@ -22,7 +22,7 @@ from antiphon.core.stream.frames import FRAME_START, FrameReader
 from antiphon.core.stream.reasoning_tags import Start
 from antiphon.core.stream.text_calls import CallFinder
 from antiphon.errors import ApiError
-from antiphon.wire.chat import ChatRequest
+from antiphon.wire.chat import ChatRequest, PromptProgress
 
 DONE = b"[DONE]"
 # Bytes. The beginning of a frame that is longer is left to the reader of frames.
@@ -72,6 +72,7 @@ class ChatStream(AnswerStream):
         *,
         most_at_once: int = sys.maxsize,
         passes_extras: bool = False,
+        passes_progress: bool = False,
     ) -> None:
         self.most_at_once = most_at_once
         self.ended = self.is_cut = False
@@ -82,8 +83,12 @@ class ChatStream(AnswerStream):
         # The beginning of a frame, with which the last read ended: the next one may still be compared with a template.
         self._cut = b""
         self._frames = FrameReader()
-        self._reader = ChunkReader(start, finder, passes_extras=passes_extras)
+        self._reader = ChunkReader(start, finder, passes_extras=passes_extras, passes_progress=passes_progress)
         self._template: ChunkTemplate | None = None
+
+    @property
+    def progress(self) -> PromptProgress | None:
+        return self._reader.progress
 
     @property
     def template_opens_thought(self) -> bool:

@@ -154,11 +154,21 @@ class BodyReader:
             # Nothing may be raised into the parser; the run itself reports what went wrong.
             self._stop(error)
             return
+        if outbox.observers.first_output is None:
+            self._look_at_progress(outbox.observers, is_all=not events)
         outbox.unsent = outbox.unsent + events if outbox.unsent else events
         if not answer.needs_caller:
             outbox.batch.add(outbox)
         else:
             self._attend_to(answer)
+
+    def _look_at_progress(self, observers: RunObservers, *, is_all: bool) -> None:
+        """`is_all`: the engine has sent nothing else."""
+        progress = self._reader.progress
+        if progress is not None and progress is not observers.progress:
+            # The client gets nothing of it: its silence goes on.
+            self.reads -= is_all
+            observers.read_prompt(progress)
 
     def ended(self, error: BaseException | None) -> None:
         if self._is_open:

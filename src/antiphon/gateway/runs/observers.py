@@ -17,7 +17,7 @@ from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import ApiError
 from antiphon.logs import log
 from antiphon.wire import events
-from antiphon.wire.chat import ChatRequest
+from antiphon.wire.chat import ChatRequest, PromptProgress
 from antiphon.wire.responses import CreateResponse, Response
 
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
@@ -86,6 +86,9 @@ class Observer:
     def chat(self, chat: ChatRequest, engine: str) -> None:
         """A chat request that is sent to an engine, by its URL. One response may take several."""
 
+    def reading(self, progress: PromptProgress) -> None:
+        """How far the engine has read its prompt. Few engines report it."""
+
     def answered(self, error: ApiError | None) -> None:
         """The answer to the last chat request is at its end; or it was refused or cut off, with this error."""
 
@@ -140,7 +143,17 @@ class RunObservers:
     One that raises is a bug, which goes to the log. The response goes on without it.
     """
 
-    __slots__ = ("_is_asking", "_receivers", "_tools", "_watchers", "first_output", "listening", "look", "receivers")
+    __slots__ = (
+        "_is_asking",
+        "_receivers",
+        "_tools",
+        "_watchers",
+        "first_output",
+        "listening",
+        "look",
+        "progress",
+        "receivers",
+    )
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         # Those that have not been notified of the end.
@@ -161,6 +174,8 @@ class RunObservers:
         self.receivers = [receiver for _, receiver in self._receivers]
         # By the loop's clock: when there was the first of the output.
         self.first_output: float | None = None
+        # How far the engine has read its prompt, if it reports that.
+        self.progress: PromptProgress | None = None
         # Somebody has to see the next events: most runs have nobody after the first of the output.
         self.look = True
         # An engine was asked, and its answer is not at its end.
@@ -177,9 +192,13 @@ class RunObservers:
         self._notify("request", response_id, request)
 
     def ask(self, reason: AskReason, chat: ChatRequest, engine: str) -> None:
-        self._is_asking = True
+        self._is_asking, self.progress = True, None
         self._notify("asks", reason)
         self._notify("chat", chat, engine)
+
+    def read_prompt(self, progress: PromptProgress) -> None:
+        self.progress = progress
+        self._notify("reading", progress)
 
     def failed(self, receiver: Receiver, bug: Exception) -> None:
         """One of the `receivers` has raised this."""

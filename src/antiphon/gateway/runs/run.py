@@ -28,6 +28,7 @@ from antiphon.gateway.runs.timers import EngineWatch
 from antiphon.gateway.runs.tool_calls import ToolCalls
 from antiphon.gateway.state.recorder import NoRecorder, ResponseRecorder
 from antiphon.logs import log
+from antiphon.wire.chat import PromptProgress
 from antiphon.wire.responses import Response
 
 BUG = "The gateway failed. This is a bug; the log has its trace."
@@ -138,6 +139,11 @@ class ResponseRun:
     def first_output(self) -> float | None:
         """When there was the first of its output, by the loop's clock."""
         return self._outbox.observers.first_output
+
+    @property
+    def progress(self) -> PromptProgress | None:
+        """How far its engine has read the prompt, if it reports that."""
+        return self._outbox.observers.progress
 
     @property
     def waits(self) -> bool:

@@ -47,6 +47,7 @@ STATES: Mapping[type[Step], str] = {
     ListTools: "listing tools",
     RunTools: "running tools",
 }
+READING = "reading the prompt"
 NO_ANSWER = "it does not answer: {silence}"
 
 
@@ -130,4 +131,6 @@ def _state(run: ResponseRun) -> str:
         return STATES[type(run.step)]
     if run.waits:
         return "waiting for the engine"
-    return "writing" if run.first_output is not None else "reading the prompt"
+    if run.first_output is not None:
+        return "writing"
+    return READING if run.progress is None else f"{READING}, {run.progress.share:.0%}"

@@ -15,7 +15,7 @@ from antiphon.errors import ApiError, InvalidRequest
 from antiphon.gateway.runs.observers import Arrival, Observer, Receiver
 from antiphon.server.inspector.rows import Row, RowError, Turn, Turns, messages_of_chat
 from antiphon.server.inspector.viewers import Viewers
-from antiphon.wire.chat import ChatRequest
+from antiphon.wire.chat import ChatRequest, PromptProgress
 from antiphon.wire.responses import CreateResponse, OutputMessage, Response
 
 # What a row takes without its recording, in bytes, about.
@@ -136,8 +136,14 @@ class RecordedRequest(Observer):
         self._count(self.recording.size + ROW_SIZE + STEP)
         return STEP
 
+    def reading(self, progress: PromptProgress) -> None:
+        self.row.prompt_read = round(progress.share, 3)
+        if self._recordings.viewers.open:
+            self._show()
+
     def first_output(self) -> None:
         recordings = self._recordings
+        self.row.prompt_read = None
         self.row.first_token = round(recordings.now() - self.arrived, 4)
         if recordings.viewers.open:
             self._show()
@@ -175,6 +181,7 @@ class RecordedRequest(Observer):
         self.is_running = False
         recordings, recording = self._recordings, self.recording
         recordings.ended(self)
+        self.row.prompt_read = None
         self.row.time(recordings.now() - self.arrived)
         recording.count_pieces()
         self._count(recording.size + ROW_SIZE)

@@ -94,6 +94,8 @@ class Row(TimedRow, kw_only=True):
     http_status: int | None = None
     error: RowError | None = None
     asks: int = 0
+    # The share of the prompt that the engine has read, while it reads, if it reports that.
+    prompt_read: float | None = None
     tool_calls: int = 0
     # The names of the first of them.
     called: list[str] = []

@@ -201,11 +201,17 @@ def test_what_only_the_engine_has_comes_with_the_chunk_that_it_was_in() -> None:
 
 def test_what_comes_alone_is_passed_on_at_once() -> None:
     progress = [b'data: {"choices": [], "prompt_progress": {"processed": %d}}\n\n' % count for count in (1, 2)]
-    stream, _ = run([*progress, text("Hello")])
+    stream, _ = run([*progress, text("Hello")], return_progress=True)
     first, second, *others = chunks_of(stream)
     assert (first["choices"][0]["delta"]["role"], first["prompt_progress"]) == ("assistant", {"processed": 1})
     assert (second["choices"][0]["delta"], second["prompt_progress"]) == ({}, {"processed": 2})
     assert not any("prompt_progress" in chunk for chunk in others)
+
+
+def test_reports_of_reading_that_only_the_gateway_asked_for_are_not_passed_on() -> None:
+    stream, whole = run([b'data: {"choices": [], "prompt_progress": {"total": 2, "processed": 1}}\n\n', text("Hello")])
+    assert b"prompt_progress" not in stream
+    assert "prompt_progress" not in whole
 
 
 def test_what_only_the_engine_has_is_not_lost_while_a_call_is_read() -> None:

@@ -29,7 +29,8 @@ const resultField = (name) =>
 export class PlaygroundView {
   title = "Playground";
 
-  constructor(place) {
+  constructor(place, { live }) {
+    this.unlisten = live.listen({ row: (row) => this.read(row) });
     this.from = {}; // what the next request goes on from
     this.results = []; // calls that wait, with the fields of their results
     this.running = null;
@@ -143,7 +144,7 @@ export class PlaygroundView {
   }
 
   async run(body) {
-    const answer = new StreamedAnswer();
+    const answer = (this.answer = new StreamedAnswer());
     this.turns.append(answer.node);
     this.running = new AbortController();
     this.setRunning(true);
@@ -158,6 +159,11 @@ export class PlaygroundView {
     this.running = null;
     this.setRunning(false);
     this.linkToRequest(answer);
+  }
+
+  /** Of the rows of requests, that of the answer that is waited for. */
+  read({ id, prompt_read: share }) {
+    if (typeof share === "number" && this.answer?.response?.id === id) this.answer.read(share);
   }
 
   setRunning(running) {
@@ -210,6 +216,7 @@ export class PlaygroundView {
   }
 
   close() {
+    this.unlisten();
     this.running?.abort();
   }
 }

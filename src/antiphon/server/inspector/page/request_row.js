@@ -1,18 +1,21 @@
 // One row of the list of requests: its columns, and which filter it passes.
 
 import { make } from "./elements.js";
-import { count, dayAndTime, host, rate, seconds, several } from "./quantities.js";
+import { count, dayAndTime, host, percent, rate, seconds, several } from "./quantities.js";
 
 /** Statuses that a person looks for as failures. */
 export const FAILURES = new Set(["failed", "refused"]);
 
-export const statusMark = (row) => make("span.status", { "data-status": row.status }, row.status);
+/** While the engine reads the prompt: how far it is, if it reports that. */
+const statusOf = ({ status, prompt_read: read }) => (typeof read === "number" ? `reading ${percent(read)}` : status);
+
+export const statusMark = (row) => make("span.status", { "data-status": row.status }, statusOf(row));
 
 /** name, title, text or node, and what explains the title. */
 export const COLUMNS = [
   ["number", "#", (row) => `#${row.number}`],
   ["at", "When", (row) => dayAndTime(row.at)],
-  ["status", "Status", (row) => row.status],
+  ["status", "Status", statusOf],
   ["model", "Model", (row) => row.model ?? "–"],
   ["engine", "Engine", (row) => host(row.engine)],
   ["preview", "Request", (row) => summary(row)],

@@ -4,7 +4,7 @@ import { aside, card, label } from "./cards.js";
 import { spokenItems } from "./conversation.js";
 import { fold, make, show } from "./elements.js";
 import { itemCard } from "./items.js";
-import { count, rate, seconds } from "./quantities.js";
+import { count, percent, rate, seconds } from "./quantities.js";
 
 /** Item type → what shows it while it grows. Others are shown when they are done. */
 const GROWING = {
@@ -84,6 +84,11 @@ export class StreamedAnswer {
     else if (event.type === "response.output_item.done") this.finish(event);
     else if (ENDS.has(event.type)) this.end(event.response);
     else if (event.type === "error") this.fail(event.message ?? event.error?.message ?? "The stream ended with an error.");
+  }
+
+  /** The engine has read this share of the prompt. */
+  read(share) {
+    if (this.first === null) this.foot.textContent = `Reading the prompt: ${percent(share)}`;
   }
 
   add({ output_index: index, item }) {
