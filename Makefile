@@ -16,7 +16,7 @@ ARGS ?=
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test test-models test-clients test-browser screenshot check lint types bench bench-parts bench-models fuzz soak soak-mixed soak-gateways soak-usage shape shape-costs golden transcripts sessions release audit clean
+.PHONY: help setup serve test test-models test-clients test-browser screenshot check lint types bench bench-parts bench-models fuzz soak soak-mixed soak-gateways soak-usage soak-batches shape shape-costs golden transcripts sessions release audit clean
 
 # From the comments beside the targets.
 help: ## show this list
@@ -107,6 +107,9 @@ soak-gateways: $(VENV)/installed-dev ## five minutes of three gateways on one Po
 
 soak-usage: $(VENV)/installed-dev ## two minutes of two gateways with two workers each, of which some are killed: what is counted; writes docs/soak.md
 	PYTHONPATH=tests $(BIN)/python -m soak.usage $(ARGS)
+
+soak-batches: $(VENV)/installed-dev ## a batch of 10,000 lines on one gateway, and on three that are killed in turn, while people ask; writes docs/soak.md (ARGS=--times: on a quiet machine)
+	PYTHONPATH=tests $(BIN)/python -m soak.batches $(ARGS)
 
 shape: $(VENV)/installed-dev ## the shape of the source tree beside its targets: folders, functions, classes, what runs for a "hello" (ARGS="--names --tests --tree PATH")
 	$(BIN)/python -m shape --before shape/before.json $(ARGS)

@@ -1,74 +1,37 @@
 """A large batch on one gateway, and on three of which one is killed every few seconds, while people use them.
 
-    PYTHONPATH=tests python -m soak.batches [--lines 10000] [--people 200] [--kill-every 8] [--slots 4] [--answer-ms 40]
+    PYTHONPATH=tests python -m soak.batches [--lines 10000] [--people 200] [--kill-every 8] [--times]
 
-The engine answers so many requests at once, in the order in which they come, each after so many milliseconds. In the end each
-line must be in the output once; and what people wait for their first event is compared with what they wait without the batch.
+In the end each line must be in the output once; and nobody may have waited at the engine for more than one answer, or on
+several gateways hardly anybody. With `--times`, which need a quiet machine, what a line takes is compared with asking directly,
+and what people wait for their first event with what they wait without the batch.
 """
 
 import argparse
 import asyncio
 import contextlib
 import json
-import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import aiohttp
-from aiohttp import web
 
-from bench.processes import allow_many_descriptors, free_port, running
+from bench.processes import BenchFailed, allow_many_descriptors, cpu_seconds, free_port, running
+from soak.batch_engine import PERSON
+from soak.batch_findings import TITLE, Costs, Found, Plan, faults, section
 from soak.fleet import CONF, Gateway
 from soak.gateways import database
+from soak.page import PAGE, with_section
 
-CHUNK = '{"id":"c","object":"chat.completion.chunk","created":1,"model":"bench","choices":[%s]}'
-TEXT = '{"index":0,"delta":{"role":"assistant","content":"done"},"finish_reason":null}'
-END = '{"index":0,"delta":{},"finish_reason":"stop"}'
-WHOLE = "".join(f"data: {each}\n\n" for each in (CHUNK % TEXT, CHUNK % END, "[DONE]")).encode()
 BATCHES = "\n[batches]\nengine_places = {slots}\nmax_lines = 1000000\n"
-TICK = os.sysconf("SC_CLK_TCK")
-
-
-class Plan(NamedTuple):
-    lines: int
-    people: int
-    kill_every: float
-    slots: int
-    answer_ms: int
-
-
-# ---- the engine ------------------------------------------------------------------------------------------------------
-
-
-async def serve_engine(port: int, slots: int, answer_ms: int) -> None:
-    free, counts = asyncio.Semaphore(slots), Counter[str]()
-
-    async def chat(request: web.Request) -> web.StreamResponse:
-        body = await request.json()
-        counts[body["messages"][-1]["content"]] += 1
-        async with free:
-            await asyncio.sleep(answer_ms / 1000)
-        return web.Response(body=WHOLE, headers={"Content-Type": "text/event-stream"})
-
-    async def models(request: web.Request) -> web.Response:
-        return web.json_response({"object": "list", "data": [{"id": "bench", "object": "model", "owned_by": "bench"}]})
-
-    async def asked(request: web.Request) -> web.Response:
-        return web.json_response(counts)
-
-    app = web.Application()
-    app.add_routes([web.get("/v1/models", models), web.get("/asked", asked), web.post("/v1/chat/completions", chat)])
-    runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
-    await asyncio.Event().wait()
 
 
 # ---- gateways --------------------------------------------------------------------------------------------------------
@@ -81,17 +44,7 @@ async def gateways(
     port = free_port()
     conf = CONF.format(workers=0, lease=5.0) + BATCHES.format(slots=plan.slots)
     (folder / "antiphon.toml").write_text(conf)
-    words = [
-        sys.executable,
-        "-m",
-        "soak.batches",
-        "--engine",
-        str(port),
-        "--slots",
-        str(plan.slots),
-        "--answer-ms",
-        str(plan.answer_ms),
-    ]
+    words = [sys.executable, "-m", "soak.batch_engine", *map(str, (port, plan.slots, plan.answer_ms))]
     made = [Gateway(number, folder, store, port) for number in range(count)]
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
         with running("engine", words, port, "/v1/models", folder):
@@ -107,20 +60,8 @@ async def gateways(
 
 
 def cpu_of(gateway: Gateway) -> float:
-    """Seconds of its process and of those that it started."""
     assert gateway.pid is not None
-    total = 0.0
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError, ValueError):
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            if int(fields[2]) == gateway.pid:
-                total += (int(fields[11]) + int(fields[12])) / TICK
-    return total
-
-
-def memory_of(gateway: Gateway) -> float:
-    line = next(line for line in Path(f"/proc/{gateway.pid}/status").read_text().splitlines() if line.startswith("VmRSS:"))
-    return int(line.split()[1]) / 1024
+    return cpu_seconds(gateway.pid)
 
 
 # ---- what clients do -------------------------------------------------------------------------------------------------
@@ -159,12 +100,19 @@ async def get(session: aiohttp.ClientSession, urls: Sequence[str], path: str) ->
         await asyncio.sleep(0.1)
 
 
+def has_ended(batch: Mapping[str, Any]) -> bool:
+    return batch["status"] in ("completed", "failed", "expired", "cancelled")
+
+
+async def batch_now(session: aiohttp.ClientSession, urls: Sequence[str], id: str) -> dict[str, Any]:
+    batch: dict[str, Any] = json.loads(await get(session, urls, f"/v1/batches/{id}"))
+    return batch
+
+
 async def ended(session: aiohttp.ClientSession, urls: Sequence[str], id: str) -> dict[str, Any]:
-    while True:
-        batch = json.loads(await get(session, urls, f"/v1/batches/{id}"))
-        if batch["status"] in ("completed", "failed", "expired", "cancelled"):
-            return batch
+    while not has_ended(batch := await batch_now(session, urls, id)):
         await asyncio.sleep(0.2)
+    return batch
 
 
 async def first_event(session: aiohttp.ClientSession, urls: Sequence[str], text: str) -> float:
@@ -181,11 +129,11 @@ async def first_event(session: aiohttp.ClientSession, urls: Sequence[str], text:
         await asyncio.sleep(0.05)
 
 
-async def people(session: aiohttp.ClientSession, urls: Sequence[str], count: int) -> list[float]:
+async def people(session: aiohttp.ClientSession, urls: Sequence[str], count: int, name: str) -> list[float]:
     """One after another, at times that nobody foresees."""
     waits = []
     for number in range(count):
-        waits.append(await first_event(session, urls, f"person {number}"))
+        waits.append(await first_event(session, urls, f"{name} {number}"))
         await asyncio.sleep(random.uniform(0.0, 0.1))
     return sorted(waits)
 
@@ -214,41 +162,31 @@ async def kill(made: Sequence[Gateway], session: aiohttp.ClientSession, every: f
         await gateway.ready(session)
 
 
-def shown(waits: Sequence[float]) -> dict[str, float]:
-    at = {"median": 0.5, "95 %": 0.95, "longest": 1.0}
-    return {name: round(1000 * waits[min(len(waits) - 1, int(len(waits) * share))]) for name, share in at.items()}
-
-
 # ---- runs ------------------------------------------------------------------------------------------------------------
 
 
-async def alone(plan: Plan, folder: Path) -> dict[str, Any]:
+async def alone(plan: Plan, folder: Path) -> Costs:
     """One gateway, with nobody else."""
     async with gateways(plan, 1, f"sqlite:{folder / 'responses.db'}", folder) as ([gateway], _, session):
         before = cpu_of(gateway)
         seconds = await by_hand(session, gateway.url, plan)
         asked = cpu_of(gateway) - before
         before, began = cpu_of(gateway), time.monotonic()
-        id = await begin(session, gateway.url, plan.lines)
-        batch = await ended(session, [gateway.url], id)
+        await ended(session, [gateway.url], await begin(session, gateway.url, plan.lines))
         took, used = time.monotonic() - began, cpu_of(gateway) - before
-        assert batch["request_counts"] == {"total": plan.lines, "completed": plan.lines, "failed": 0}, batch
-        each = 1000 / plan.lines
-        return {
-            "ms a line": {"by hand": round(seconds * each, 2), "batch": round(took * each, 2)},
-            "CPU ms a line": {"by hand": round(asked * each, 2), "batch": round(used * each, 2)},
-            "MB afterwards": round(memory_of(gateway)),
-        }
+        return Costs(*(1000 / plan.lines * each for each in (seconds, took, asked, used)))
 
 
-async def with_people(plan: Plan, count: int, store: str, folder: Path, *, kills: bool) -> dict[str, Any]:
+async def with_people(plan: Plan, count: int, store: str, folder: Path) -> Found:
+    """Of several gateways, one after another is killed."""
     async with gateways(plan, count, store, folder) as (made, engine, session):
         urls = [gateway.url for gateway in made]
-        without = await people(session, urls, plan.people)
+        without = await people(session, urls, plan.people, "before")
         id = await begin(session, urls[0], plan.lines)
         killed: list[int] = []
-        killing = asyncio.create_task(kill(made, session, plan.kill_every, killed)) if kills else None
-        waits = await people(session, urls, plan.people)
+        killing = asyncio.create_task(kill(made, session, plan.kill_every, killed)) if count > 1 else None
+        waits = await people(session, urls, plan.people, PERSON)
+        met_batch = not has_ended(await batch_now(session, urls, id))
         batch = await ended(session, urls, id)
         if killing is not None:
             if killing.done():
@@ -257,20 +195,29 @@ async def with_people(plan: Plan, count: int, store: str, folder: Path, *, kills
             killing.cancel()
             await asyncio.gather(killing, return_exceptions=True)
         output = await get(session, urls, f"/v1/files/{batch['output_file_id']}/content")
-        asked = json.loads(await get(session, [f"http://127.0.0.1:{engine}"], "/asked"))
+        seen = json.loads(await get(session, [f"http://127.0.0.1:{engine}"], "/seen"))
         ids = Counter(json.loads(line)["custom_id"] for line in output.splitlines())
-        return {
-            "gateways": count,
-            "kills": len(killed),
-            "status": batch["status"],
-            "error file": batch["error_file_id"],
-            "lines in the output": ids.total(),
-            "twice": sum(each > 1 for each in ids.values()),
-            "missing": plan.lines - len(ids),
-            "asked more than once": sum(n > 1 for name, n in asked.items() if name.startswith("line")),
-            "ms to the first event": {"without": shown(without), "with": shown(waits)},
-            "bugs logged": sum(gateway.log.count('"bug"') for gateway in made),
-        }
+        return Found(
+            gateways=count,
+            kills=len(killed),
+            status=batch["status"] if batch["error_file_id"] is None else "with errors",
+            lines=ids.total(),
+            twice=sum(each > 1 for each in ids.values()),
+            missing=plan.lines - len(ids),
+            asked_again=sum(times - 1 for name, times in seen["asked"].items() if name.startswith("line")),
+            waited={int(answers): persons for answers, persons in sorted(seen["waited"].items())},
+            people_met_batch=met_batch,
+            bugs=sum(gateway.log.count('"bug"') for gateway in made),
+            waits=(without, waits),
+        )
+
+
+async def measure(plan: Plan, store: str, folder: Path, *, times: bool) -> tuple[list[Found], Costs | None]:
+    for name in ("alone", "one", "three"):
+        (folder / name).mkdir()
+    costs = await alone(plan, folder / "alone") if times else None
+    one = await with_people(plan, 1, f"sqlite:{folder / 'one' / 'responses.db'}", folder / "one")
+    return [one, await with_people(plan, 3, store, folder / "three")], costs
 
 
 def main() -> int:
@@ -280,28 +227,22 @@ def main() -> int:
     parser.add_argument("--kill-every", type=float, default=8.0)
     parser.add_argument("--slots", type=int, default=4)
     parser.add_argument("--answer-ms", type=int, default=40)
-    parser.add_argument("--engine", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--only", choices=("alone", "one", "three"))
+    parser.add_argument("--times", action="store_true", help="on a quiet machine: also what is measured in milliseconds")
     chosen = parser.parse_args()
-    if chosen.engine is not None:
-        asyncio.run(serve_engine(chosen.engine, chosen.slots, chosen.answer_ms))
-        return 0
     allow_many_descriptors()
     plan = Plan(chosen.lines, chosen.people, chosen.kill_every, chosen.slots, chosen.answer_ms)
-    wrong = False
-    for name in (chosen.only,) if chosen.only else ("alone", "one", "three"):
-        with tempfile.TemporaryDirectory(prefix="antiphon-soak-") as made, contextlib.ExitStack() as stack:
-            folder = Path(made)
-            if name == "alone":
-                found = asyncio.run(alone(plan, folder))
-            elif name == "one":
-                found = asyncio.run(with_people(plan, 1, f"sqlite:{folder / 'responses.db'}", folder, kills=False))
-            else:
-                store = stack.enter_context(database())
-                found = asyncio.run(with_people(plan, 3, store, folder, kills=True))
-            print(json.dumps({name: found}, indent=2), flush=True)
-            wrong |= bool(found.get("twice") or found.get("missing") or found.get("bugs logged"))
-    return int(wrong)
+    try:
+        with database() as store, tempfile.TemporaryDirectory(prefix="antiphon-soak-") as folder:
+            found, costs = asyncio.run(measure(plan, store, Path(folder), times=chosen.times))
+    except (BenchFailed, subprocess.TimeoutExpired) as failed:
+        print(f"soak: {failed}", file=sys.stderr)
+        return 1
+    print(written := section(found, plan, costs))
+    for wrong in (found_wrong := [wrong for each in found for wrong in faults(each, plan)]):
+        print(f"soak: {wrong}", file=sys.stderr)
+    if not found_wrong:
+        PAGE.write_text(with_section(PAGE.read_text(), TITLE, written))
+    return 1 if found_wrong else 0
 
 
 if __name__ == "__main__":
