@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import errno
 import os
+import resource
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from support.postgres import PostgresServer
 from support.stores import Clock
 
 from antiphon.errors import BodyTooLarge, StoreUnavailable
@@ -254,6 +256,22 @@ async def test_a_disk_that_is_full_is_a_503_that_says_so(tmp_path: Path, monkeyp
         with pytest.raises(StoreUnavailable, match="No space left on device"):
             await added(library)
     assert list((tmp_path / "responses.files" / "contents").iterdir()) == []
+
+
+async def test_a_copy_for_which_the_disk_has_no_room_is_a_503_that_says_so(postgres: PostgresServer) -> None:
+    with postgres.shared_database() as database:
+        async with open_store(database) as store:
+            library = FileLibrary(store.files, FileLimits(), new_id)
+            record = await library.create("ada", "large", "user_data", pieces(b"x" * 300_000))
+            limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+            # The system takes a part of the last piece, and then nothing.
+            resource.setrlimit(resource.RLIMIT_FSIZE, (299_000, limits[1]))
+            try:
+                with pytest.raises(StoreUnavailable, match="could not be copied to the disk of the gateway: File too large"):
+                    async with library.local_copy(record):
+                        pass
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 async def test_nothing_is_opened_to_look_for_files_where_there_are_none(tmp_path: Path) -> None:

@@ -46,13 +46,22 @@ def environment(cache: Path) -> dict[str, str]:
 @asynccontextmanager
 async def served(*arguments: str, **environment: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
     """A running `antiphon`, and the line that it printed when it was ready."""
+    async with served_for(60, *arguments, **environment) as started:
+        yield started
+
+
+@asynccontextmanager
+async def served_for(
+    seconds: float, *arguments: str, **environment: str
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+    """For a test that takes longer than most."""
     process = await asyncio.create_subprocess_exec(
         *ANTIPHON, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
         env=bare_environment(**environment),
     )  # fmt: skip
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(seconds):
             yield process, (await process.stdout.readline()).decode()
     finally:
         if process.returncode is None:

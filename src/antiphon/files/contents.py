@@ -24,6 +24,7 @@ MOST_LOST = 100
 LOCAL_COPY = "antiphon-file-"
 
 NOT_WRITTEN = "The file could not be stored: {reason}."
+NOT_COPIED = "The file could not be copied to the disk of the gateway: {reason}."
 GONE = "The contents of the file are not all there: it is being deleted."
 
 
@@ -139,13 +140,20 @@ def _read_part(path: Path, start: int, size: int) -> bytes:
         return file.read(size)
 
 
+def _write(file: BinaryIO, piece: bytes) -> None:
+    """All of it: the system may take only a part, such as on a disk that is almost full."""
+    left = memoryview(piece)
+    while left:
+        left = left[file.write(left) :]
+
+
 class FolderWriter:
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self._path = path
         self._file = file
 
     async def write(self, piece: bytes) -> None:
-        await self._within(lambda: self._write(piece))
+        await self._within(lambda: _write(self._file, piece))
 
     async def finish(self) -> None:
         await self._within(self._finish)
@@ -165,11 +173,6 @@ class FolderWriter:
             await in_thread(work)
         except OSError as failed:
             raise StoreUnavailable(NOT_WRITTEN.format(reason=failed.strerror)) from failed
-
-    def _write(self, piece: bytes) -> None:
-        left = memoryview(piece)
-        while left:
-            left = left[self._file.write(left) :]
 
     def _finish(self) -> None:
         # What was acknowledged survives a power cut.
@@ -209,9 +212,12 @@ class DatabaseContents:
         folder = TemporaryFolder(LOCAL_COPY)
         try:
             path = folder.path / id
-            with path.open("wb", buffering=0) as copy:
-                async for piece in self.read(id):
-                    await in_thread(lambda piece=piece: copy.write(piece))  # type: ignore[misc]
+            try:
+                with path.open("wb", buffering=0) as copy:
+                    async for piece in self.read(id):
+                        await in_thread(lambda piece=piece: _write(copy, piece))  # type: ignore[misc]
+            except OSError as failed:
+                raise StoreUnavailable(NOT_COPIED.format(reason=failed.strerror)) from failed
             yield path
         finally:
             folder.remove()

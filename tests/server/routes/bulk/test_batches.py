@@ -24,7 +24,7 @@ from support.ways_in import Doors, until
 
 from antiphon.app.options import Intervals
 from antiphon.settings.tables import BatchSettings
-from antiphon.store import open_store
+from antiphon.store import Store, open_store
 
 KEYS: Any = {"ada": ("key-of-ada",), "bob": ("key-of-bob",)}
 QUICK = Intervals(batch_step=0.02)
@@ -79,8 +79,8 @@ async def test_each_line_is_answered_once(stored: GatewayUnderTest, engine: Mock
         assert [each.id async for each in client.batches.list()] == [batch.id]
 
 
-async def test_batches_are_listed_page_by_page(gateway: GatewayUnderTest) -> None:
-    async with sdk(gateway) as client:
+async def test_batches_are_listed_page_by_page(stored: GatewayUnderTest) -> None:
+    async with sdk(stored) as client:
         made = [(await batches.run(client, [line("only")])).id for _ in range(3)]
         first = await client.batches.list(limit=2)
         assert ([each.id for each in first.data], first.has_more) == ([made[2], made[1]], True)
@@ -88,7 +88,9 @@ async def test_batches_are_listed_page_by_page(gateway: GatewayUnderTest) -> Non
         assert ([each.id for each in rest.data], rest.has_more) == ([made[0]], False)
 
 
-async def test_lines_of_chat_and_of_embeddings_are_answered_as_the_requests_would_be(engine: MockEngine) -> None:
+async def test_lines_of_chat_and_of_embeddings_are_answered_as_the_requests_would_be(
+    stored: GatewayUnderTest, engine: MockEngine
+) -> None:
     vectors = {"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [0.5]}], "model": "mock"}
     engine.paths["/v1/embeddings"] = msgspec.json.format(
         msgspec.json.encode(vectors | {"usage": {"prompt_tokens": 3, "total_tokens": 3}}), indent=2
@@ -101,7 +103,7 @@ async def test_lines_of_chat_and_of_embeddings_are_answered_as_the_requests_woul
 
     engine.otherwise = lambda body: text("Hello") if body.get("stream") else passed
     schema = {"type": "json_schema", "json_schema": {"name": "s", "schema": {"type": "object"}}}
-    async with running_gateway(engine) as gateway, sdk(gateway) as client:
+    async with sdk(stored) as client:
         engine.will(text('{"a":1}'))
         read = await batches.run(
             client, [line("c", chat | {"response_format": schema}, "/v1/chat/completions")], "/v1/chat/completions"
@@ -388,13 +390,9 @@ async def test_a_cancelled_batch_keeps_what_was_done_and_names_what_was_not(
         assert (await client.batches.cancel(made.id)).status == "cancelled"
 
 
-async def test_a_batch_expires_after_a_day(engine: MockEngine, clock: Clock) -> None:
+async def test_a_batch_expires_after_a_day(engine: MockEngine, store: Store, clock: Clock) -> None:
     doors = Doors(engine)
-    async with (
-        open_store("memory:", clock) as store,
-        running_gateway(engine, shares=store, intervals=QUICK) as gateway,
-        sdk(gateway) as client,
-    ):
+    async with running_gateway(engine, shares=store, intervals=QUICK) as gateway, sdk(gateway) as client:
         made = await batches.begin(client, [line(str(number)) for number in range(6)])
         await until(lambda: doors.waiting == 4)
         clock.forward(86_401)

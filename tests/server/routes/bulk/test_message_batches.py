@@ -1,12 +1,16 @@
-"""/v1/messages/batches: made, worked through, read, listed, cancelled and deleted. The SDK itself is in tests/clients."""
+"""/v1/messages/batches: made, worked through, read, listed, cancelled and deleted; by the anthropic SDK, too."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import anthropic
 import msgspec
 import pytest
 import pytest_asyncio
+from anthropic import AsyncAnthropic
+from anthropic.resources.messages import AsyncBatches
+from anthropic.types.messages import MessageBatch
 from support.engine import MockEngine, Refusal, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.ways_in import Doors, until
@@ -126,3 +130,43 @@ async def test_a_body_that_is_wrong_is_a_400_of_anthropic(requests: list[Body], 
     status, error = await gateway.post({"requests": requests}, PATH)
     assert (status, error["type"], error["error"]["type"]) == (400, "error", "invalid_request_error")
     assert says in error["error"]["message"]
+
+
+async def ended_for_sdk(batches: AsyncBatches, id: str) -> MessageBatch:
+    for _ in range(1000):
+        if (batch := await batches.retrieve(id)).processing_status == "ended":
+            return batch
+        await asyncio.sleep(0.02)
+    raise AssertionError(batch)
+
+
+@pytest.mark.parametrize("is_beta", [False, True])
+async def test_the_sdk_has_all_of_a_batch(is_beta: bool, stored: GatewayUnderTest, engine: MockEngine) -> None:
+    async with AsyncAnthropic(base_url=stored.url, api_key="any", max_retries=0, _strict_response_validation=True) as client:
+        # Their methods are the same.
+        batches: AsyncBatches = client.beta.messages.batches if is_beta else client.messages.batches  # type: ignore[assignment]
+        requests: Any = [asked(f"r{number}") for number in range(5)]
+        first = await batches.create(requests=requests)
+        batch = await ended_for_sdk(batches, first.id)
+        assert batch.request_counts.succeeded == 5
+        assert batch.ended_at is not None
+        assert batch.created_at <= batch.ended_at < batch.expires_at
+        found = {each.custom_id: each.result async for each in await batches.results(batch.id)}
+        assert sorted(found) == [f"r{number}" for number in range(5)]
+        for result in found.values():
+            assert result.type == "succeeded"
+            [block] = result.message.content
+            assert block.type == "text"
+            assert block.text == "Hello world"
+        doors = Doors(engine)
+        second = await batches.create(requests=requests)
+        await until(lambda: doors.waiting == 4)
+        assert (await batches.cancel(second.id)).processing_status == "canceling"
+        doors.open(100)
+        counts = (await ended_for_sdk(batches, second.id)).request_counts
+        assert (counts.succeeded, counts.canceled, counts.processing) == (4, 1, 0)
+        # It asks for further pages by itself.
+        assert [each.id async for each in batches.list(limit=1)] == [second.id, first.id]
+        assert (await batches.delete(first.id)).type == "message_batch_deleted"
+        with pytest.raises(anthropic.NotFoundError):
+            await batches.retrieve(first.id)
