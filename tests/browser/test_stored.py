@@ -134,11 +134,11 @@ async def test_a_container_shows_its_files(browser: Browser, engine: MockEngine,
 async def test_a_batch_shows_how_far_it_is_and_is_cancelled(page: Page, gateway: GatewayUnderTest, engine: MockEngine) -> None:
     doors = Doors(engine)
     async with sdk(gateway) as client:
-        made = await batches.begin(client, [line(str(number)) for number in range(6)])
+        made = await batches.begin(client, [line(str(number)) for number in range(8)])
         doors.open(2)
         await until(lambda: len(engine.requests) == 6)
         await page.goto("/#/stored/batches")
-        await expect(page.locator(".stored li")).to_contain_text("in_progress · 2 of 6 requests")
+        await expect(page.locator(".stored li")).to_contain_text("in_progress · 2 of 8 requests")
         assert await faults_for_some_people(page) == []
         await page.get_by_role("button", name=f"Cancel {made.id}").click()
         await page.get_by_role("button", name="Cancel it").click()
@@ -149,5 +149,8 @@ async def test_a_batch_shows_how_far_it_is_and_is_cancelled(page: Page, gateway:
     await expect(page.get_by_role("heading", level=1)).to_have_text(made.id)
     await expect(page.get_by_role("progressbar")).to_have_attribute("value", "6")
     assert await faults_for_some_people(page) == []
-    await page.get_by_role("link", name=f"Output: {done.output_file_id}").click()
-    await expect(page.get_by_role("heading", level=1)).to_have_text(str(done.output_file_id))
+    files = {"Input": done.input_file_id, "Output": done.output_file_id, "Errors": done.error_file_id}
+    for name, file in files.items():
+        await page.get_by_role("link", name=f"{name}: {file}").click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text(str(file))
+        await page.go_back()
