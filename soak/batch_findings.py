@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 TITLE = "A batch, with people and kills"
 HEAD = """\
-`make soak-batches` works through a batch of {lines:,} lines, on an engine that gives {slots} answers at once, each after
-{answer_ms} ms, first come, first served. Meanwhile {people} people ask, one after another: on one gateway, and on three over
-one Postgres, of which one is killed (`SIGKILL`) every {kill_every:g} s and started again. The engine counts how many answers
-must end before that of a person begins. Without a batch, it is none.
+`make soak-batches` works through a large batch, here of {lines:,} lines, on an engine that gives {slots} answers at once, each
+after {answer_ms} ms, first come, first served. Meanwhile {people} people ask, one after another: on one gateway, and on three
+over one Postgres, of which one is killed (`SIGKILL`) every {kill_every:g} s and started again. The engine counts how many
+answers must end before that of a person begins. Without a batch, it is none.
 """
 COSTS = """
 On one gateway, with nobody else, a line takes {batch:.1f} ms and {cpu_batch:.2f} ms of CPU. Asked directly, as many at
