@@ -172,8 +172,10 @@ async def alone(plan: Plan, folder: Path) -> Costs:
         seconds = await by_hand(session, gateway.url, plan)
         asked = cpu_of(gateway) - before
         before, began = cpu_of(gateway), time.monotonic()
-        await ended(session, [gateway.url], await begin(session, gateway.url, plan.lines))
+        batch = await ended(session, [gateway.url], await begin(session, gateway.url, plan.lines))
         took, used = time.monotonic() - began, cpu_of(gateway) - before
+        if batch["request_counts"]["completed"] != plan.lines:
+            raise BenchFailed(f"the batch alone has {batch['status']}: {batch['request_counts']}")
         return Costs(*(1000 / plan.lines * each for each in (seconds, took, asked, used)))
 
 

@@ -6,7 +6,7 @@ with the limits as they are by default.
 
 import re
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import repeat
 from pathlib import Path
 from resource import RLIM_INFINITY, RLIMIT_FSIZE, prlimit
@@ -51,8 +51,10 @@ class Limits(NamedTuple):
 
 def most_of(pid: int) -> int:
     """The most memory that a process has had. One that has ended has none."""
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    return 0 if found is None else int(found[1]) * 1024
+    with suppress(FileNotFoundError, ProcessLookupError):
+        if found := re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text()):
+            return int(found[1]) * 1024
+    return 0
 
 
 class Gateway:
