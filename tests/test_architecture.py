@@ -19,7 +19,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # ---- the rooms -------------------------------------------------------------------------------------------------------
 
 # At the root, below everything; and above everything.
-BELOW = ("errors", "ids", "logs", "sealing", "patterns", "partial_json")
+BELOW = ("errors", "ids", "installation", "logs", "sealing", "patterns", "partial_json")
 ABOVE = ("library", "__main__")
 
 # Every folder, and each module that is not at the level of its folder. A module imports only from its own line and from
@@ -124,16 +124,26 @@ MAY_IMPORT: dict[str, set[str]] = {
     "wire": set(),
     "settings": {"errors", "ids"},
     "core": {"wire", *LOW},
-    "store": {"errors", "logs", "wire"},
+    "store": {"errors", "installation", "logs", "wire"},
     "transport": {"settings", "logs"},
     "engines": {"transport", "core", "wire", "errors", "logs"},
     "child_processes": set(),
-    "engines/embedded": {"child_processes", "core", "errors", "logs"},
+    "engines/embedded": {"child_processes", "core", "errors", "installation", "logs"},
     "files": {"files/readers", "store", "core", "wire", "logs", *LOW},
-    "files/readers": {"core", "errors", "patterns"},
+    "files/readers": {"core", "errors", "installation", "patterns"},
     "sandbox": {"logs"},
     "sandbox/containers": {"sandbox", "files", "store", "core", "wire", "errors", "logs"},
-    "tools": {"child_processes", "sandbox/containers", "files", "core", "wire", "errors", "logs", "__version__"},
+    "tools": {
+        "child_processes",
+        "sandbox/containers",
+        "files",
+        "core",
+        "wire",
+        "errors",
+        "installation",
+        "logs",
+        "__version__",
+    },
     "gateway": {
         "child_processes",
         "files",
@@ -331,7 +341,7 @@ NAMED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "hosted_shell": ("core/toolbox/tools.py",),
     # The toolbox knows the servers of a request. It is also an extra, a table of settings, and a command of both programs.
     "mcp": (
-        *("core/toolbox/", "core/protocols/messages/", "errors.py", "settings/", "app/"),
+        *("core/toolbox/", "core/protocols/messages/", "installation.py", "settings/", "app/"),
         *("cli/codex/arguments.py", "cli/claude/arguments.py"),
     ),
 }

@@ -34,7 +34,7 @@
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import ClassVar
 
 import msgspec
@@ -325,35 +325,6 @@ class NotConstrained(AnswerInvalid):
     default_code = "schema_not_kept"
     may_pass = True
     event_code = "server_error"
-
-
-# ---- extras of the installation --------------------------------------------------------------------------------------
-# Antiphon is in no public index, so an extra is installed from a checkout. A package by itself might come in another version.
-
-# As in pyproject.toml: extra → the packages that it installs.
-EXTRAS: Mapping[str, tuple[str, ...]] = {
-    "embedded": ("huggingface_hub", "pip", "xllamacpp"),
-    "hf": ("huggingface_hub",),
-    "postgres": ("asyncpg",),
-    "pdf": ("pypdf",),
-    "files": ("charset-normalizer", "pypdf"),
-    "web": ("trafilatura", "lxml_html_clean"),
-    "browser": ("playwright",),
-    "code": ("matplotlib", "numpy", "pandas"),
-    "mcp": ("mcp",),
-    "search": ("numpy", "threadpoolctl", "tokenizers", "usearch", "wordllama"),
-    "otel": ("opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk"),
-}
-
-
-def install_command(extra: str) -> str:
-    assert extra in EXTRAS
-    return f"pip install '.[{extra}]'"
-
-
-def missing_extra(what: str, extra: str) -> str:
-    """What the operator has to do. `what`: needs the extra."""
-    return f"{what} needs the extra {extra}, which is not installed. In a checkout of Antiphon: {install_command(extra)}"
 
 
 # ---- numbers in messages ---------------------------------------------------------------------------------------------

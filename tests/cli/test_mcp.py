@@ -11,6 +11,8 @@ from support import bad_mcp_server
 from support.bad_mcp_server import BadMcpServer
 from support.commands import ANTIPHON, bare_environment
 
+from antiphon.installation import how_to_install
+
 
 async def mcp(tmp_path: Path, servers: dict[str, dict[str, Any]], *arguments: str, **more: str) -> tuple[int, str, str]:
     """`servers`: as in the file."""
@@ -140,4 +142,4 @@ async def test_without_the_sdk_it_says_what_to_install(tmp_path: Path) -> None:
     path = f"{hidden}:{Path(bad_mcp_server.__file__).parents[2] / 'src'}"
     code, _, err = await mcp(tmp_path, {"local": program()}, PYTHONPATH=path)
     assert code == 2
-    assert "needs the extra mcp, which is not installed. In a checkout of Antiphon: pip install '.[mcp]'" in err
+    assert f"needs the extra mcp, which is not installed. {how_to_install('mcp')}" in err

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.core.knowledge.dialects import BY_NAME
-from antiphon.errors import missing_extra
+from antiphon.installation import missing_extra
 from antiphon.settings.errors import SettingsError, did_you_mean
 from antiphon.settings.groups import check_hosts
 from antiphon.settings.keys import key_owners, metrics_readers

@@ -48,7 +48,7 @@ from antiphon.tools.mcp.targets import NO_SERVERS, operators_call, operators_con
 from antiphon.tools.mcp_search import McpSearch
 from antiphon.tools.runner import ToolContext, ToolRunner
 from antiphon.tools.web_search.backends import Backend, HttpBackend, McpBackend
-from antiphon.tools.web_search.page_text import NOT_INSTALLED
+from antiphon.tools.web_search.page_text import not_installed
 from antiphon.tools.web_search.pages import PageReader
 from antiphon.tools.web_search.runner import WebSearchRunner
 from antiphon.tools.web_search.services import SERVICES
@@ -128,7 +128,7 @@ def _pages(chosen: WebSearchSettings, parts: Parts) -> PageReader | None:
     if not chosen.pages:
         return None
     if not can_read_pages():
-        log("pages_not_opened", level=logging.WARNING, reason=NOT_INSTALLED)
+        log("pages_not_opened", level=logging.WARNING, reason=not_installed())
         return None
     policy = AddressPolicy("public", chosen.page_hosts, own=parts.own)
     return PageReader(parts.run_check, policy, timeout=chosen.timeout, most_bytes=chosen.page_bytes, robots=chosen.robots)

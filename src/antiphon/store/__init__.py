@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from antiphon.errors import missing_extra
+from antiphon.installation import missing_extra
 from antiphon.store.files.opened import files_beside
 from antiphon.store.memory.store import MemoryStore
 from antiphon.store.protocol import CannotOpen, FileStore, IdTaken, Store

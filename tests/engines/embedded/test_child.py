@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.engines.embedded.child import NO_LLAMACPP, Parameters, serve
+from antiphon.engines.embedded.child import Parameters, serve
 
 PARAMETERS = Parameters(
     path="m.gguf", alias="m", port=1, key="k", context=1, slots=1, gpu_layers=0, threads=1, template=None, verbose=False
@@ -27,4 +27,4 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
     with pytest.raises(SystemExit) as ended:
         serve(PARAMETERS)
-    assert ended.value.code == NO_LLAMACPP
+    assert str(ended.value.code).startswith("the embedded engine needs the extra embedded, which is not installed.")

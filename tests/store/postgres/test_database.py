@@ -31,6 +31,7 @@ from support.stores import (
 )
 
 from antiphon.errors import StoreUnavailable
+from antiphon.installation import missing_extra
 from antiphon.store import CannotOpen, Store, open_store
 from antiphon.store.account_records import HOUR, Counts, Delivery, StoredKey, UsageEntry, UsageKind
 from antiphon.store.files.opened import files_in_memory
@@ -431,12 +432,7 @@ async def _open(url: str, timeouts: Timeouts) -> None:
 
 async def test_without_asyncpg_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "antiphon.store.postgres.database", None)
-    with pytest.raises(
-        CannotOpen,
-        match=re.escape(
-            "needs the extra postgres, which is not installed. In a checkout of Antiphon: pip install '.[postgres]'"
-        ),
-    ):
+    with pytest.raises(CannotOpen, match=re.escape(missing_extra("the Postgres store", "postgres"))):
         async with open_store("postgresql://localhost/db"):
             pass
 

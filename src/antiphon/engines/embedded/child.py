@@ -11,11 +11,10 @@ import threading
 import msgspec
 from msgspec import Struct
 
-from antiphon.errors import missing_extra
+from antiphon.installation import missing_extra
 
 STDIN = 0
 READY = "ready"
-NO_LLAMACPP = missing_extra("the embedded engine", "embedded")
 # Such as libgomp.so.1, which a small system does not have.
 NOT_LOADED = "llama.cpp cannot be loaded: {reason}. On Debian and Ubuntu: apt-get install libgomp1"
 # llama.cpp's verbosity levels: errors and warnings only; or also what it loads and serves.
@@ -52,12 +51,16 @@ def main() -> None:
     _keep_running(server)
 
 
+def no_llamacpp() -> str:
+    return missing_extra("the embedded engine", "embedded")
+
+
 def serve(parameters: Parameters) -> object:
     """Returns once the model is loaded. Until then llama.cpp itself answers requests with 503."""
     try:
         import xllamacpp
     except ModuleNotFoundError:
-        sys.exit(NO_LLAMACPP)
+        sys.exit(no_llamacpp())
     except ImportError as failed:
         sys.exit(NOT_LOADED.format(reason=failed))
     params = xllamacpp.CommonParams()

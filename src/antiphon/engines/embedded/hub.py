@@ -14,12 +14,11 @@ from antiphon.engines.embedded.downloads import DownloadFailed, download
 from antiphon.engines.embedded.hub_process import REPORTED, HubAddress
 from antiphon.engines.embedded.named_models import HubFile, ModelFile, Source
 from antiphon.engines.embedded.progress import Candidate, Progress, ShowProgress, sha256_of
-from antiphon.errors import missing_extra
+from antiphon.installation import missing_extra
 from antiphon.logs import log
 
 PREFIX = "hf:"
 FORM = f"{PREFIX}OWNER/NAME/FILE.gguf"
-NO_HUB = missing_extra("a model from the Hugging Face hub", "hf")
 # The hub's tag of a large file is its checksum.
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -87,7 +86,7 @@ class LibraryFailed(CannotEmbed):
 async def _library(*arguments: str, progress: Progress | None = None) -> str:
     """Runs the library in a process: in a thread it could not be stopped. `progress`: of what it downloads."""
     if importlib.util.find_spec("huggingface_hub") is None:
-        raise CannotEmbed(NO_HUB)
+        raise CannotEmbed(missing_extra("a model from the Hugging Face hub", "hf"))
     command = python_command("antiphon.engines.embedded.hub_process", *arguments)
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None

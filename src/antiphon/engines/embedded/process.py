@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 from antiphon.child_processes.child import Child, RestartPauses, Restarts, lines_of, python_command
 from antiphon.core.knowledge.knowledge import Loading, Stage
 from antiphon.engines.embedded import CannotEmbed
-from antiphon.engines.embedded.child import NO_LLAMACPP, READY, Parameters
+from antiphon.engines.embedded.child import READY, Parameters, no_llamacpp
 from antiphon.engines.embedded.model_choice import bytes_read_by
 from antiphon.engines.embedded.named_models import MAX_DEFAULT_CONTEXT
 from antiphon.engines.embedded.progress import Milestones, Progress, show_progress
@@ -89,7 +89,7 @@ class EngineProcess:
     async def run(self) -> None:
         """Raises CannotEmbed if the model is missing or the first start fails. After that, a dead engine is restarted."""
         if not can_embed():
-            raise CannotEmbed(NO_LLAMACPP)
+            raise CannotEmbed(no_llamacpp())
         weights = await find_weights(self.model, self._options.folder, show=self._show_download)
         try:
             await self._start(weights)

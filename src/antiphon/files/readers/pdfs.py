@@ -9,13 +9,12 @@ from io import BytesIO
 from typing import Any, BinaryIO, NamedTuple
 
 from antiphon.core.checks.work import CheckOutcome
-from antiphon.errors import missing_extra
 from antiphon.files.readers.source import Problem
+from antiphon.installation import missing_extra
 
 MOST_IMAGES = 100
 MOST_IMAGE_BYTES = 32 * 1024 * 1024
 
-NOT_INSTALLED = f"this gateway does not read PDF files: {missing_extra('that', 'pdf')}"
 ENCRYPTED = "the PDF needs a password"
 NO_TEXT = "the PDF has no text, and no JPEG images. Send its pages as images"
 TOO_MANY_IMAGES = f"the PDF was scanned, and has more than {MOST_IMAGES} images or {MOST_IMAGE_BYTES} bytes of them"
@@ -37,7 +36,7 @@ def read(document: bytes | BinaryIO, longest: int, limits: ImageLimits = IMAGE_L
     try:
         import pypdf
     except ImportError:
-        return _complaint(NOT_INSTALLED, "unsupported_file")
+        return _complaint(f"this gateway does not read PDF files: {missing_extra('that', 'pdf')}", "unsupported_file")
     try:
         reader = pypdf.PdfReader(BytesIO(document) if isinstance(document, bytes) else document)
         if reader.is_encrypted and not reader.decrypt(""):

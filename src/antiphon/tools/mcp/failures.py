@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from contextvars import ContextVar
 
-from antiphon.errors import missing_extra
+from antiphon.installation import missing_extra
 from antiphon.wire.hosted_items import McpHttpError, McpProtocolError
 
 # Codes of JSON-RPC, as MCP uses them.

@@ -14,7 +14,7 @@ from antiphon.core.toolbox.definitions import leave_out
 from antiphon.core.toolbox.mcp_servers import MCP, Listing, McpListError, McpServer
 from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.core.toolbox.tools import ToolResult
-from antiphon.errors import missing_extra
+from antiphon.installation import missing_extra
 from antiphon.logs import log
 from antiphon.tools.addresses import AddressPolicy, url_complaint
 from antiphon.tools.mcp.failures import McpFailure, McpNotInstalled

@@ -5,22 +5,25 @@ from typing import Any
 
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.hosted.search_results import clean, clean_page
-from antiphon.errors import missing_extra
+from antiphon.installation import missing_extra
 
 # More of a page is not kept.
 LONGEST_TEXT = 512 * 1024
 LONGEST_TITLE = 300
 
-NOT_INSTALLED = f"web pages are not read here: {missing_extra('that', 'web')}"
 NOT_HTML = "it is not a web page"
 NO_TEXT = "the page has no text. It may be made by a script"
+
+
+def not_installed() -> str:
+    return f"web pages are not read here: {missing_extra('that', 'web')}"
 
 
 def read(page: bytes, charset: str | None = None) -> CheckOutcome:
     try:
         import trafilatura
     except ImportError:
-        return CheckOutcome(complaint=NOT_INSTALLED)
+        return CheckOutcome(complaint=not_installed())
     tree = trafilatura.load_html(_decoded(page, charset))
     if tree is None:
         return CheckOutcome(complaint=NOT_HTML)
