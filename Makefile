@@ -16,7 +16,7 @@ ARGS ?=
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test test-models test-clients test-browser screenshot check lint types bench bench-parts bench-models fuzz soak soak-mixed soak-gateways soak-usage soak-batches shape shape-costs golden transcripts sessions release audit clean
+.PHONY: help setup serve test test-models test-clients test-browser screenshot check lint types bench bench-parts bench-models fuzz sentences soak soak-mixed soak-gateways soak-usage soak-batches shape shape-costs golden transcripts sessions release audit clean
 
 # From the comments beside the targets.
 help: ## show this list
@@ -116,6 +116,9 @@ shape: $(VENV)/installed-dev ## the shape of the source tree beside its targets:
 
 shape-costs: $(VENV)/installed-dev ## shape, and what requests cost in instructions and memory, in a few minutes (needs valgrind)
 	$(BIN)/python -m shape --costs --before shape/before.json $(ARGS)
+
+sentences: ## the longest sentences of the documents (ARGS="--most N")
+	$(PYTHON) -m shape.sentences $(ARGS)
 
 bench-models: $(VENV)/installed-dev ## measure what a small model gets done, in hours; writes docs/small_models.md (ARGS=--help: parts of it)
 	$(BIN)/python -m bench.models $(ARGS)
