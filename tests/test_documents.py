@@ -52,10 +52,12 @@ def test_some_page_installs_an_extra() -> None:
 
 
 def test_the_page_lists_what_the_extra_all_stands_for() -> None:
-    table = (ROOT / "docs" / "quick_start.md").read_text().partition("| extra | what it is for |")[2].partition("\n\n")[0]
+    page = (ROOT / "docs" / "quick_start.md").read_text()
+    table = page.partition("| extra | what it is for | adds, MB |")[2].partition("\n\n")[0]
     listed = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
     (everything,) = EXTRAS["all"]
-    assert sorted(listed) == sorted(re.findall(r"\w+", everything.partition("[")[2]))
+    assert sorted(listed) == sorted(["all", *re.findall(r"\w+", everything.partition("[")[2])])
+    assert len(re.findall(r"\| \d+\.\d \|$", table, re.MULTILINE)) == len(listed)
 
 
 # ---- the source tree, as the documents name it -----------------------------------------------------------------------

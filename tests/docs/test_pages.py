@@ -2,20 +2,29 @@
 
 import asyncio
 import re
+import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
 import pytest
 from support import settings_page
-from support.doc_blocks import PAGES, ROOT, Block, blocks
+from support.doc_blocks import FENCE, PAGES, ROOT, Block, blocks
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest
 
 from antiphon.settings.tables import ToolSettings
 
 BLOCKS = list(blocks())
+# Every page of the repository, those beside the code as well.
+WRITTEN = sorted(
+    ROOT / name
+    for name in subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.splitlines()
+)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # Pages whose programs are run here; those of docs/clients.md need the clients, and those of docs/library.md have a test.
 PROGRAMS = [block for block in BLOCKS if block.language == "python" and block.page in ("README.md", "docs/quick_start.md")]
@@ -23,11 +32,11 @@ PROGRAMS = [block for block in BLOCKS if block.language == "python" and block.pa
 PICTURES = re.findall(r"^`(\w+)`\n\n```text\n(.*?)^```", (ROOT / "docs/events.md").read_text(), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_link_leads_to_something(page: Path) -> None:
-    for target in LINK.findall(page.read_text(encoding="utf-8")):
+    for target in links(page):
         path, _, anchor = target.partition("#")
-        if path.startswith(("http:", "https:")):
+        if path.startswith(("http:", "https:", "mailto:")):
             continue
         file = page.parent / path if path else page
         assert file.exists(), target
@@ -35,9 +44,44 @@ def test_every_link_leads_to_something(page: Path) -> None:
             assert anchor in set(anchors(file)), target
 
 
+def text_of(page: Path) -> str:
+    """Without blocks of code, in which a comment looks like a heading, and brackets like a link."""
+    return FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def links(page: Path) -> list[str]:
+    return LINK.findall(text_of(page))
+
+
 def anchors(page: Path) -> Iterator[str]:
-    for heading in re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE):
-        yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+    """As GitHub makes them: of two equal headings, the second one gets a number."""
+    seen = Counter[str]()
+    for heading in re.findall(r"^#+ (.+)$", text_of(page), re.MULTILINE):
+        anchor = re.sub(r"[^\w\- ]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()).replace(" ", "-")
+        yield f"{anchor}-{seen[anchor]}" if seen[anchor] else anchor
+        seen[anchor] += 1
+
+
+def test_the_anchor_of_a_heading_is_that_of_github(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# What `a` is, and why\n## [A link](b.md) here\n## Again\n```sh\n# no heading\n[no](link)\n```\n## Again\n"
+    )
+    assert [*anchors(page)] == ["what-a-is-and-why", "a-link-here", "again", "again-1"]
+    assert links(page) == ["b.md"]
+
+
+def test_the_map_has_every_page() -> None:
+    named = {(ROOT / "docs" / target).resolve() for target in links(ROOT / "docs" / "index.md")}
+    pages = {page for page in PAGES if page.name not in ("README.md", "index.md")}
+    assert sorted(page.name for page in pages - named) == []
+
+
+def test_the_readme_links_at_most_ten_pages() -> None:
+    named = {target.partition("#")[0] for target in links(ROOT / "README.md")}
+    pages = sorted(name for name in named if name.startswith("docs/") and name.endswith(".md"))
+    assert "docs/index.md" in pages
+    assert len(pages) <= 10, pages
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:
@@ -47,7 +91,7 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
         if page in reached or page.suffix != ".md":
             continue
         reached.add(page)
-        targets = (target.partition("#")[0] for target in LINK.findall(page.read_text(encoding="utf-8")))
+        targets = (target.partition("#")[0] for target in links(page))
         waiting += [(page.parent / target).resolve() for target in targets if target and not target.startswith("http")]
     assert sorted({*PAGES} - reached) == []
 
@@ -62,6 +106,7 @@ def test_the_page_of_settings_has_every_table_of_a_tool() -> None:
 
 def test_there_are_pictures_and_programs() -> None:
     assert len(PICTURES) >= 5
+    assert {*PAGES} <= {*WRITTEN}
     assert PROGRAMS
 
 

@@ -37,6 +37,8 @@ RUN_ELSEWHERE: dict[str, str] = {
     "make serve": "tests/e2e/test_fresh_clone.py",
     "pip install '.[all]'": "release/clean_environment.py",
     "pip install .": "release/clean_environment.py",
+    "uv tool install '.[all]'": "tests/release/test_installers.py",
+    "pipx install '.[all]'": "tests/release/test_installers.py",
     'antiphon codex exec -s workspace-write "Fix the tests"': "tests/codex/test_command.py",
     'antiphon claude -p "What does this program do?"': "tests/clients/test_claude_code.py",
 }
