@@ -85,10 +85,11 @@ bench: $(VENV)/installed-dev $(BENCH)/installed ## Antiphon beside nginx and Lit
 	$(BIN)/python -m bench $(ARGS)
 	$(BIN)/python -m bench.page
 
-bench-parts: $(VENV)/installed-dev ## the other parts of docs/comparison.md: chains, stores, search of files, required calls
+bench-parts: $(VENV)/installed-dev $(BENCH)/installed ## the other parts of docs/comparison.md: chains, stores, search of files, other endpoints, required calls
 	$(BIN)/python -m bench.state
 	PYTHONPATH=tests $(BIN)/python -m bench.store
 	PYTHONPATH=tests $(BIN)/python -m bench.retrieval
+	PYTHONPATH=tests $(BIN)/python -m bench.endpoints
 	PYTHONPATH=tests $(BIN)/python -m bench.choices
 	$(BIN)/python -m bench.page
 

@@ -43,6 +43,16 @@ PARTS = (
     ),
     Part("store", "The stores", "Operations on a store that is full."),
     Part(
+        "endpoints",
+        "Beside an engine's own Responses endpoint",
+        "The same requests to three Responses endpoints in front of the same llama.cpp: its own, LiteLLM's (which asks it\n"
+        "for Chat Completions) and Antiphon's. They are like those of the public Open Responses suite, without images: a\n"
+        "text, instructions, several turns, a tool, a required tool, each whole and streamed. Only the form of the answers\n"
+        "is judged, so the weights are random. `PYTHONPATH=tests python -m bench.endpoints` repeats it, and says what was\n"
+        "wrong with each answer. vLLM, SGLang, LMDeploy, Ollama and LM Studio do not run on the machine of this page, so\n"
+        "there are no figures of them.",
+    ),
+    Part(
         "choices",
         "Required calls and schemas",
         "Varied requests to llama.cpp, each of which requires a call or an answer by a schema: how many got it when the\n"
