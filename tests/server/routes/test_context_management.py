@@ -179,7 +179,7 @@ async def test_the_engines_own_template_and_tokenizer_count_where_there_are_some
         "/apply-template": lambda body: {"prompt": " ".join(message["content"] for message in body["messages"])},
         "/tokenize": lambda body: {"tokens": body["content"].split()},
     }
-    engine = MockEngine(owned_by="llamacpp", paths=paths, own_fields=["reasoning_format"])
+    engine = MockEngine(owned_by="llamacpp", paths=paths, own_fields=["reasoning_format", "return_progress"])
     await engine.start()
     async with running_gateway(engine) as gateway:
         # Four letters are about one token, except for this tokenizer.

@@ -363,6 +363,13 @@ def test_ordinary_words_are_plain(said: str) -> None:
     assert finder.receive(said) == [TextDelta(said)]
 
 
+def test_nothing_is_not_plain() -> None:
+    finder = TextCalls(NAMES)
+    finder.receive("Well")
+    assert not finder.take_if_plain("")
+    assert finder.receive("") == []
+
+
 @pytest.mark.parametrize("said", ["\n{", "\n  [", "\n>>>", ".\nAction:", " <tool_call>", " [TOOL_CALLS]", " <", " [", "`"])
 def test_what_may_begin_a_call_or_code_is_not_plain(said: str) -> None:
     finder = TextCalls(NAMES)

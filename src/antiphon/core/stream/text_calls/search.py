@@ -124,7 +124,7 @@ class TextCalls:
 
     def take_if_plain(self, text: str) -> bool:
         find_special = self._find_special
-        if find_special is None or find_special(text) is not None:
+        if find_special is None or not text or find_special(text) is not None:
             return False
         markdown = self._markdown
         if markdown.line_start or "\n" in text:
