@@ -63,8 +63,8 @@ $(VENV)/installed-browser: $(VENV)/installed-dev
 test-browser: $(VENV)/installed-browser ## test the inspector in a real Chromium; installs it where it is missing
 	$(BIN)/python -m pytest -m browser tests/browser $(ARGS)
 
-screenshot: $(VENV)/installed-browser ## make docs/inspector.png anew; look at it
-	PYTHONPATH=tests $(BIN)/python tests/browser/screenshot.py
+screenshot: $(VENV)/installed-browser ## make the pictures of the inspector in docs anew; look at them
+	PYTHONPATH=tests $(BIN)/python -m browser.screenshot
 
 lint: $(VENV)/installed-dev ## check the style of the code (ruff)
 	$(BIN)/ruff check .

@@ -1,4 +1,5 @@
-"""Makes docs/inspector.png: the inspector with the second turn of a coding session. `--all FOLDER` makes one of each view.
+"""Makes the pictures of the documents: the second turn of a coding session, as a person reads it, and as it was sent; and the
+playground. `--all FOLDER` makes one of each view.
 
 Run by hand (`make screenshot`), where the page has changed.
 """
@@ -17,7 +18,7 @@ from support.engine import DONE, OWN_FIELDS, MockEngine, Script, Writer, call
 from support.engine import chunk as any_chunk
 from support.gateway import GatewayUnderTest, running_gateway, started
 
-PICTURE = Path(__file__).parents[2] / "docs" / "inspector.png"
+DOCS = Path(__file__).parents[2] / "docs"
 SIZE = (1240, 740)
 SMALL = (375, 740)
 VIEWS = ("requests", "playground", "engines", "stored")
@@ -35,6 +36,8 @@ LISTING = "\n".join(["total 24", "-rw-r--r-- 1 dev dev  812 dates.py", "-rw-r--r
 THOUGHT = "The user wants a parser of offsets. I look at the repository before I change anything."
 ANSWER = "`parse_offset` reads the sign, the hours and the minutes; `Z` is 0. The test covers `+05:30`, `-08:00` and `Z`."
 
+QUESTION = "Which offsets can a date of RFC 3339 have?"
+SAID = "Z for UTC, or a sign with hours and minutes, such as +05:30."
 
 # Seconds: an engine that answers at once would show numbers that no engine has.
 READING, WRITING = 0.31, 0.016
@@ -85,13 +88,24 @@ async def choose_an_event(page: Page) -> None:
     await page.locator(".event.inner").nth(2).click()
 
 
-async def take_one(browser: Browser, url: str, number: int) -> None:
+async def take_pictures(browser: Browser, url: str, number: int) -> None:
     async with new_page(browser, url, size=SIZE) as page:
         await page.goto(f"/#/requests/{number}")
+        await page.get_by_text("parse_offset").first.wait_for()
+        await page.screenshot(path=DOCS / "conversation.png")
         await show_panes(page)
         await page.get_by_text("Before and now").click()
         await choose_an_event(page)
-        await page.screenshot(path=PICTURE)
+        await page.screenshot(path=DOCS / "inspector.png")
+        await ask_in_playground(page)
+        await page.screenshot(path=DOCS / "playground.png")
+
+
+async def ask_in_playground(page: Page) -> None:
+    await page.goto("/#/playground")
+    await page.get_by_label("Message").fill(QUESTION)
+    await page.get_by_label("Message").press("Enter")
+    await page.locator(".answer-foot a").wait_for()
 
 
 async def take_all(browser: Browser, url: str, number: int, folder: Path) -> None:
@@ -103,9 +117,7 @@ async def take_all(browser: Browser, url: str, number: int, folder: Path) -> Non
                     await page.goto(f"/#/{view}")
                     await page.wait_for_timeout(600)
                     if view == "playground":
-                        await page.get_by_label("Message").fill("Hello")
-                        await page.get_by_label("Message").press("Enter")
-                        await page.locator(".answer-foot a").wait_for()
+                        await ask_in_playground(page)
                     await page.screenshot(path=folder / f"{name}-{theme}-{view.replace('/', '-')}.png")
 
 
@@ -114,11 +126,12 @@ async def main() -> None:
     engine.lists(MODEL)
     async with started(engine), running_gateway(engine) as gateway, async_playwright() as playwright:
         number = await session(gateway, engine)
+        engine.will(paced(*words(SAID), finish="stop", counted=usage(28, 0, 21)))
         browser = await playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         if sys.argv[1:2] == ["--all"]:
             await take_all(browser, gateway.url, number, Path(sys.argv[2]))
         else:
-            await take_one(browser, gateway.url, number)
+            await take_pictures(browser, gateway.url, number)
         await browser.close()
 
 
