@@ -114,5 +114,5 @@ async def test_a_fault_ends_once_as_it_should_and_leaves_nothing(row: Row, trans
             await engine.behave()
             assert await running.ask(way) == COMPLETED
             await running.returns_to(before)
-        assert outcomes == {way: row.outcome(way, transport) for way in ways}
+        assert outcomes == {way: row.expected.outcome(way) for way in ways}
         assert running.runs_left() <= 1, "the last one may still be referred to by its handler"
