@@ -113,7 +113,7 @@ def _mixed_lines(found: Mixed) -> Iterator[str]:
 CENSUS_NAMES = {
     "memory_mb": "memory, MB",
     "descriptors": "descriptors",
-    "threads": "threads",
+    "threads": "threads, each pool as one",
     "tasks": "tasks",
     "temporary": "temporary files and folders",
 }

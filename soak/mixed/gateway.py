@@ -4,9 +4,11 @@ the folder, and so is its count (`census.json`)."""
 import asyncio
 import gc
 import os
+import re
 import signal
 import sys
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -26,9 +28,14 @@ TEMPORARY = "tmp"
 CENSUS = "census.json"
 
 
+# The threads of a pool have its name and a number.
+OF_POOL = re.compile(r"_\d+$")
+
+
 class Census(msgspec.Struct):
     memory_mb: float
     descriptors: int
+    # Those of a pool are one: it grows up to its size, whenever so many are busy at once.
     threads: int
     tasks: int
     # Files and folders in the folder for temporary ones.
@@ -41,10 +48,21 @@ def count(folder: Path) -> Census:
     return Census(
         memory_mb=memory_mb(pid),
         descriptors=descriptors(pid),
-        threads=threading.active_count(),
+        threads=count_threads(thread.name for thread in threading.enumerate()),
         tasks=len(asyncio.all_tasks()),
         temporary=len(list((folder / TEMPORARY).iterdir())),
     )
+
+
+def count_threads(names: Iterable[str]) -> int:
+    """By their names."""
+    alone, pools = 0, set[str]()
+    for name in names:
+        if OF_POOL.search(name):
+            pools.add(OF_POOL.sub("", name))
+        else:
+            alone += 1
+    return alone + len(pools)
 
 
 def write_census(folder: Path) -> None:

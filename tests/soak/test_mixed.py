@@ -8,6 +8,7 @@ import pytest
 
 from antiphon.server.routes.table import ROUTES
 from soak.mixed.__main__ import faults, soak
+from soak.mixed.gateway import count_threads
 from soak.mixed.requests import LEFT_OUT, SOCKET, Request, Requests
 from soak.page import MIXED_TITLE, Mixed, mixed_section, with_section
 
@@ -56,6 +57,14 @@ WELL = Mixed(
     stored={"responses": 10_000},
     bugs=0,
 )
+
+
+def test_a_pool_is_one_thread_however_many_it_has() -> None:
+    alone = ["MainThread", "Thread-5 (run)", "watcher", "watcher"]
+    assert count_threads([*alone, "view_0", "asyncio_0"]) == count_threads([*alone, "view_0", "asyncio_0", "asyncio_1"]) == 6
+    assert count_threads([*alone, "view_0", "ThreadPoolExecutor-3_0"]) < count_threads(
+        [*alone, "view_0", "ThreadPoolExecutor-3_0", "ThreadPoolExecutor-4_0"]
+    )
 
 
 def test_a_gateway_that_is_as_large_as_before_is_well() -> None:
