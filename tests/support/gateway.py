@@ -1,5 +1,6 @@
 """A gateway in front of test engines, on a real socket, and the requests that tests send to it."""
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -29,6 +30,7 @@ from antiphon.settings.tables import ContainerSettings
 from antiphon.store import Store, open_store
 from antiphon.store.wakeups import POLL_SECONDS
 from antiphon.transport import make_session
+from support.commands import DATA
 from support.engine import OWN_FIELDS, Answer, MockEngine
 from support.streams import check_response, check_stream, parse
 
@@ -38,6 +40,8 @@ DEFAULTS: dict[str, Any] = {
     "probe": False,
     # To find out whether the sandbox works takes time.
     "containers": ContainerSettings(enabled=False),
+    # There is nothing: a model that the user has pulled must not change a test.
+    "cache_dir": os.path.join(DATA, "cache"),
 }
 # One for all gateways under test: a new process would take half a second for each.
 CHECKER = Checker(deadline=30)
