@@ -40,7 +40,7 @@ INTERNAL = re.compile(
     r"""\.connection\b.*\.protocol\b|\banswer\.connection\b(?!\.closed|\ is\ not\ None)|
     \brequest\.(_\w+|protocol)\b|\b_factory\b|\b_http_chunk_splits\b|
     \b_payload_writer\b|(?<!asyncio\.)\bStream(Writer|Reader)\b|\bAbstractStreamWriter\b|\bResponseHandler\b|\bsend_headers\b|
-    \bfeed_data\b|\bfeed_eof\b|\bread_nowait\b|\bwait_eof\b|\b(pause|resume)_reading\b|\bget_write_buffer_size\b|\bwriter\.transport\b""",
+    \bfeed_data\b|\bfeed_eof\b|\bcontent\.set_exception\b|\bread_nowait\b|\bwait_eof\b|\b(pause|resume)_reading\b|\bget_write_buffer_size\b|\bwriter\.transport\b""",
     re.VERBOSE,
 )
 

@@ -20,7 +20,11 @@ class Body(aiohttp.StreamReader):
         super().__init__(cast(Any, protocol), 2**16, loop=asyncio.get_running_loop())
 
     def reader(self) -> PieceReader:
-        return PieceReader(cast(Any, SimpleNamespace(content=self, connection=self.connection)))
+        return PieceReader(cast(Any, SimpleNamespace(content=self, connection=self.connection, close=self.close)))
+
+    def close(self) -> None:
+        """As aiohttp closes an answer that somebody reads."""
+        self.set_exception(aiohttp.ClientConnectionError("Connection closed"))
 
 
 class Timers:

@@ -21,13 +21,15 @@ class PieceReader:
     A connection that stays closed has no more to give, which is NotHttp.
     """
 
-    __slots__ = ("_answer", "_began", "_loop", "_timer", "_waits", "_was_closed", "_within")
+    __slots__ = ("_answer", "_began", "_error", "_loop", "_timer", "_waits", "_was_closed", "_within")
 
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
         self._answer = answer
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._waits = False
+        # Why the answer was closed here.
+        self._error: Exception | None = None
         # Of the wait that goes on: when it began, how long it may take, and whether the connection was closed at the last look.
         self._began, self._within, self._was_closed = 0.0, math.inf, False
 
@@ -51,6 +53,10 @@ class PieceReader:
         self._waits = True
         try:
             return await content.readany()
+        except aiohttp.ClientError:
+            if self._error is not None:
+                raise self._error from None
+            raise
         finally:
             self._waits = False
 
@@ -67,16 +73,21 @@ class PieceReader:
         now = self._loop.time()
         until = self._began + self._within
         if now >= until:
-            self._answer.content.set_exception(TimeoutError())
+            self._give_up(TimeoutError())
             return
         waits_until = self._began + LOOK_INTERVAL
         if now >= waits_until:
             is_closed = self._answer.connection is not None and self._answer.connection.closed
             if self._was_closed and is_closed:
-                self._answer.content.set_exception(NotHttp())
+                self._give_up(NotHttp())
                 return
             self._was_closed, waits_until = is_closed, now + LOOK_INTERVAL
         self._look_in(min(waits_until, until) - now)
+
+    def _give_up(self, error: Exception) -> None:
+        """Ends the wait with this error: whoever reads from a closed answer gets an error."""
+        self._error = error
+        self._answer.close()
 
 
 class PulledAnswer:
