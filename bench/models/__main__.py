@@ -43,6 +43,12 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--model", default=MODEL, metavar="MODEL", help=f"as for `antiphon serve --model`: a name, or a file. Default: {MODEL}"
     )
+    parser.add_argument(
+        "--engine",
+        metavar="URL",
+        help="a llama.cpp server that serves this model already, in a slot for each job. Default: an embedded engine for each",
+    )
+    parser.add_argument("--device", metavar="WORDS", help="what that engine runs on, as the page is to say it: one NVIDIA H200")
     parser.add_argument("--codex", type=Path, metavar="FILE", help="the program codex. Default: npm installs it")
     parser.add_argument("--half", choices=("tuning", "final"), default="final", help="default: final")
     parser.add_argument(
@@ -66,7 +72,12 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
         help="where a line is appended for each run. Default: %(default)s",
     )
     parser.add_argument("--page-only", action="store_true", help="measure nothing, and write the page from what is there")
-    return parser.parse_args(arguments)
+    chosen = parser.parse_args(arguments)
+    if (chosen.engine is None) != (chosen.device is None):
+        parser.error("--engine and --device are given together: the page says where the engine ran")
+    if chosen.engine is not None and chosen.threads is not None:
+        parser.error("--threads is for embedded engines: an engine that runs already has its own")
+    return chosen
 
 
 def _names_of(known: Iterable[str]) -> Callable[[str], list[str]]:

@@ -24,8 +24,9 @@ This page is written by `make bench-models`. It measures {model} on {machine}:
 
 To repeat it: `make bench-models`. It needs npm for Codex, and downloads the model if it is not there; with `--model FILE` and
 `--codex FILE` it needs no network. It takes hours on two cores, and is continued where it was interrupted.
-`make bench-models ARGS="--subjects help --parts questions"` measures a part, `--jobs` several at the same time. Codex runs
-without its sandbox, in temporary folders: the model may run any command.
+`make bench-models ARGS="--subjects help --parts questions"` measures a part, `--jobs` several at the same time. With
+`--engine URL --device WORDS` a llama.cpp server that runs already serves the model to all gateways, with the same context for
+each as the embedded engine. Codex runs without its sandbox, in temporary folders: the model may run any command.
 
 Every set of tasks, conversations and questions has two halves. The help was made by one of them. The tables are about the other
 one, which nothing was tried on.

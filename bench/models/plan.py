@@ -18,7 +18,7 @@ from bench.models.conversations import CONVERSATIONS, Conversation
 from bench.models.judges import Half, Task
 from bench.models.questions import ALL_QUESTIONS, Question
 from bench.models.results import Part, Run, append_result, read_results
-from bench.models.subjects import SUBJECTS, Running, running
+from bench.models.subjects import SUBJECTS, OutsideEngine, Running, outside_engine, running
 from bench.models.talks import Talked, ask, converse, parroted
 from bench.models.tasks import TASKS
 from bench.models.watcher import Watcher, long_session, watching
@@ -83,8 +83,11 @@ def entries(chosen: Namespace) -> Iterable[Entry]:
                     yield entry
 
 
-def machine(chosen: Namespace) -> str:
+def machine(chosen: Namespace, outside: OutsideEngine | None = None) -> str:
     at_once = f", {chosen.jobs} gateways at the same time" if chosen.jobs > 1 else ""
+    if outside is not None:
+        slots = f"{outside.slots} x {outside.context:,} tokens"
+        return f"{chosen.device}, served by one llama.cpp (build {outside.version}, {slots}){at_once}"
     threads = f", {chosen.threads} for each model" if chosen.threads else ""
     return f"{os.cpu_count()} cores{threads} ({platform.machine()}, {platform.system()}){at_once}"
 
@@ -92,6 +95,7 @@ def machine(chosen: Namespace) -> str:
 async def measure(chosen: Namespace) -> None:
     """All that an earlier measurement has not done."""
     done = {run.key for run in read_results(chosen.results)}
+    outside = await outside_engine(chosen.engine, chosen.jobs) if chosen.engine else None
     for name in chosen.subjects:
         plan: asyncio.Queue[Entry] = asyncio.Queue()
         for entry in entries(chosen):
@@ -99,33 +103,33 @@ async def measure(chosen: Namespace) -> None:
                 plan.put_nowait(entry)
         async with asyncio.TaskGroup() as workers:
             for place in range(min(chosen.jobs, plan.qsize())):
-                workers.create_task(_work(name, place, plan, chosen))
+                workers.create_task(_work(name, place, plan, chosen, outside))
 
 
-async def _work(name: str, place: int, plan: asyncio.Queue[Entry], chosen: Namespace) -> None:
-    async with _workplace(name, place, chosen) as worker:
+async def _work(name: str, place: int, plan: asyncio.Queue[Entry], chosen: Namespace, outside: OutsideEngine | None) -> None:
+    async with _workplace(name, place, chosen, outside) as worker:
         while not plan.empty():
             await worker.do(plan.get_nowait())
 
 
 @asynccontextmanager
-async def _workplace(name: str, place: int, chosen: Namespace) -> AsyncIterator["Worker"]:
+async def _workplace(name: str, place: int, chosen: Namespace, outside: OutsideEngine | None) -> AsyncIterator["Worker"]:
     async with AsyncExitStack() as opened:
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-bench-", ignore_cleanup_errors=True)))
-        subject = await opened.enter_async_context(running(SUBJECTS[name], chosen.model, folder, chosen.patience))
+        subject = await opened.enter_async_context(running(SUBJECTS[name], chosen.model, folder, chosen.patience, outside))
         watcher = await opened.enter_async_context(watching(subject.responses, subject.gateway))
         session = await opened.enter_async_context(long_session())
-        yield Worker(subject, watcher, session, place, chosen)
+        yield Worker(subject, watcher, session, place, chosen, machine(chosen, outside))
 
 
 class Worker:
     """A gateway with a model of its own, and what is done with it, one after another."""
 
     def __init__(
-        self, subject: Running, watcher: Watcher, session: aiohttp.ClientSession, place: int, chosen: Namespace
+        self, subject: Running, watcher: Watcher, session: aiohttp.ClientSession, place: int, chosen: Namespace, machine: str
     ) -> None:
         self._subject, self._watcher, self._session = subject, watcher, session
-        self._place, self._chosen = place, chosen
+        self._place, self._chosen, self._machine = place, chosen, machine
         self._is_warm = False
 
     async def do(self, entry: Entry) -> None:
@@ -182,7 +186,9 @@ class Worker:
 
     def _run(self, entry: Entry, **measured: object) -> Run:
         names = {"part": entry.part, "half": entry.half, "kind": entry.kind, "name": entry.name, "number": entry.number}
-        subject = {"model": self._subject.model, "subject": self._subject.subject.name, "machine": machine(self._chosen)}
+        # An engine outside may have a name of its own for the model.
+        model = alias_of(self._chosen.model)
+        subject = {"model": model, "subject": self._subject.subject.name, "machine": self._machine}
         return Run(**subject, **names, asked=entry.asked, **measured)  # type: ignore[arg-type]
 
 

@@ -15,6 +15,7 @@ import aiohttp
 import msgspec
 
 from antiphon.cli.serve import model_options
+from antiphon.engines.embedded.named_models import MAX_DEFAULT_CONTEXT
 from antiphon.engines.embedded.process import EngineProcess
 from antiphon.settings.settings import Settings
 from antiphon.settings.sources import load
@@ -62,6 +63,17 @@ class Running:
     patience: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class OutsideEngine:
+    """A llama.cpp server that runs already, and serves the model to all gateways, in as many slots."""
+
+    url: str
+    version: str
+    slots: int
+    # Tokens per slot.
+    context: int
+
+
 def bare_environment(**more: str) -> dict[str, str]:
     """No setting of the person who measures, except for those that are inherited."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_") or name in INHERITED}
@@ -74,14 +86,20 @@ def gateway_settings() -> Settings:
 
 
 @asynccontextmanager
-async def running(subject: Subject, model: str, folder: Path, patience: float = 1.0) -> AsyncIterator[Running]:
-    """Ready, with all probes done, when it is given."""
+async def running(
+    subject: Subject, model: str, folder: Path, patience: float = 1.0, outside: OutsideEngine | None = None
+) -> AsyncIterator[Running]:
+    """Ready, with all probes done, when it is given. `outside`: the engine to measure with. None: one of its own."""
     async with contextlib.AsyncExitStack() as opened:
-        arguments = ["--model", model]
         engine = None
-        if subject.is_engine:
+        if outside is not None:
+            arguments = ["--upstream", outside.url]
+            engine = Target(outside.url) if subject.is_engine else None
+        elif subject.is_engine:
             engine = await opened.enter_async_context(running_engine(model))
             arguments = ["--upstream", engine.url, "--upstream-key", engine.key]
+        else:
+            arguments = ["--model", model]
         gateway = await opened.enter_async_context(running_gateway(arguments, subject.help, folder))
         yield Running(subject, await _model_of(gateway), gateway, engine or gateway, patience)
 
@@ -144,6 +162,28 @@ async def _is_healthy(session: aiohttp.ClientSession, url: str) -> bool:
             return answer.status == 200
     except (aiohttp.ClientError, OSError):
         return False
+
+
+async def outside_engine(url: str, jobs: int) -> OutsideEngine:
+    """Raises BenchFailed if what it measures could not be compared with what the embedded engine does."""
+    url = url.rstrip("/").removesuffix("/v1")
+    try:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as session:
+            async with session.get(f"{url}/props") as answer:
+                props = msgspec.json.decode(await answer.read())
+            async with session.get(f"{url}/v1/models") as answer:
+                models = msgspec.json.decode(await answer.read())["data"]
+        slots, context = props["total_slots"], props["default_generation_settings"]["n_ctx"]
+        trained, version = models[0]["meta"]["n_ctx_train"], props["build_info"]
+    except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError, LookupError, TypeError) as failed:
+        raise BenchFailed(f"{url} is no llama.cpp server with a model: {failed!r}") from None
+    if slots < jobs:
+        raise BenchFailed(f"{url} has {slots} slots, and {jobs} gateways would wait for one another. Start it with -np {jobs}")
+    embedded = min(trained, MAX_DEFAULT_CONTEXT)
+    if context != embedded:
+        wanted = f"-c {embedded * slots} -np {slots} --no-kv-unified"
+        raise BenchFailed(f"{url} has {context} tokens in a slot, the embedded engine {embedded}. Start it with {wanted}")
+    return OutsideEngine(url, version, slots, context)
 
 
 async def _model_of(gateway: Target) -> str:

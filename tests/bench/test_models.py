@@ -17,7 +17,7 @@ import pytest
 from aiohttp import web
 from support.codex import calls, shell
 from support.commands import bare_environment, python_path
-from support.engine import MockEngine, Refusal, call, text
+from support.engine import OWN_FIELDS, MockEngine, Refusal, call, text
 from support.gateway import GatewayUnderTest
 from support.servers import running_app
 
@@ -31,10 +31,11 @@ from bench.models.page import page
 from bench.models.plan import ALL, Entry, measure
 from bench.models.questions import ALL_QUESTIONS, PAIRS, PLAIN_QUESTIONS, QUESTIONS, TOOLS
 from bench.models.results import PARTS, Run, append_result, read_results
-from bench.models.subjects import SUBJECTS, Running, gateway_settings
+from bench.models.subjects import SUBJECTS, OutsideEngine, Running, gateway_settings, outside_engine
 from bench.models.talks import ask, converse, parroted
 from bench.models.tasks import CITIES, GREETING, LETTER, TASKS
 from bench.models.watcher import Seen, Target, watching
+from bench.processes import BenchFailed
 
 TASKS_BY_NAME = {task.name: task for task in TASKS}
 
@@ -371,6 +372,66 @@ def test_a_measurement_is_of_the_final_half_and_of_everything_unless_said_otherw
     assert (chosen.half, chosen.runs, chosen.jobs, chosen.patience) == ("final", 3, 1, 1.0)
     assert (chosen.subjects, chosen.parts) == (list(SUBJECTS), list(PARTS))
     assert len(ALL_QUESTIONS) == len(ALL["questions"])
+
+
+# ---- an engine that runs already -------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def llamacpp_server(*, slots: int = 2, context: int = 32_768, trained: int = 32_768) -> AsyncIterator[MockEngine]:
+    props = {"total_slots": slots, "build_info": "b1-some", "default_generation_settings": {"n_ctx": context}}
+    own_fields = OWN_FIELDS["llamacpp"]
+    engine = MockEngine(owned_by="llamacpp", own_fields=own_fields, paths={"/props": props, "/health": {"status": "ok"}})
+    model = {"id": "name-of-the-server", "object": "model", "owned_by": "llamacpp", "meta": {"n_ctx_train": trained}}
+    engine.list_answer = msgspec.json.encode({"object": "list", "data": [model]})
+    await engine.start()
+    try:
+        yield engine
+    finally:
+        await engine.stop()
+
+
+async def test_an_engine_that_runs_already_has_the_context_of_the_embedded_one_and_a_slot_for_each_gateway() -> None:
+    async with llamacpp_server() as engine:
+        assert await outside_engine(f"{engine.url}/v1/", 2) == OutsideEngine(engine.url, "b1-some", 2, 32_768)
+        with pytest.raises(BenchFailed, match=r"has 2 slots.* Start it with -np 3$"):
+            await outside_engine(engine.url, 3)
+    async with llamacpp_server(context=8192, trained=8192) as engine:
+        assert (await outside_engine(engine.url, 1)).context == 8192
+    async with llamacpp_server(context=16_384, trained=131_072) as engine:
+        with pytest.raises(BenchFailed, match=r"16384 tokens in a slot, .* 32768.* -c 65536 -np 2 --no-kv-unified"):
+            await outside_engine(engine.url, 1)
+
+
+async def test_what_is_no_llamacpp_server_is_not_measured(engine: MockEngine) -> None:
+    with pytest.raises(BenchFailed, match=r"is no llama\.cpp server with a model"):
+        await outside_engine(engine.url, 1)
+
+
+async def test_gateways_and_the_engine_alone_are_measured_with_an_engine_that_runs_already(tmp_path: Path) -> None:
+    file = tmp_path / "models.jsonl"
+    async with llamacpp_server() as engine:
+        engine.otherwise = lambda body: text("It is Lima.")
+        given = ["--engine", engine.url, "--device", "one GPU", "--model", "some-model", "--results", str(file)]
+        parts = ["--parts", "questions", "--only", "What is the capital of Peru?", "--jobs", "2"]
+        await measure(options([*given, *parts, "--subjects", "help,engine"]))
+        questions = [body for body in engine.requests if body.get("temperature") == 0 and len(body.get("tools", [])) == 10]
+    runs = read_results(file)
+    assert [(run.model, run.subject, run.is_right) for run in runs] == [
+        ("some-model", "help", True), ("some-model", "engine", True),
+    ]  # fmt: skip
+    served = "one GPU, served by one llama.cpp (build b1-some, 2 x 32,768 tokens), 2 gateways at the same time"
+    assert {run.machine for run in runs} == {served}
+    assert questions[-1]["model"] == "name-of-the-server"
+
+
+@pytest.mark.parametrize("given", [["--engine", "http://127.0.0.1:1"], ["--device", "one GPU"]])
+def test_an_engine_is_given_with_the_words_for_its_device(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        options(given)
+    assert "--engine and --device are given together" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        options(["--engine", "http://127.0.0.1:1", "--device", "one GPU", "--threads", "2"])
 
 
 # ---- processes -------------------------------------------------------------------------------------------------------
