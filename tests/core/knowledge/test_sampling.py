@@ -183,11 +183,12 @@ def test_the_engine_that_answers_decides() -> None:
     assert echoed(events[-1]["response"]) == (0.2, 0.9, 1024)
 
 
-def test_no_round_of_tools_is_capped_even_the_last_one_which_is_offered_none() -> None:
+def chats_of_rounds(tools: list[Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The chat requests of a response that runs a tool of the gateway once, and then has to answer; and its events."""
     asked = Recorder()
     rolled = answer(call("roll", '{"sides": 6}'), finish="tool_calls")
     events = run_answers(
-        {"tools": [DICE]},
+        {"tools": tools},
         rolled,
         text("Six"),
         engines=[sampled()],
@@ -197,8 +198,23 @@ def test_no_round_of_tools_is_capped_even_the_last_one_which_is_offered_none() -
         most_rounds=1,
     )
     assert ["tools" in chat for chat in asked.chats] == [True, False]
-    assert [chosen(chat) for chat in asked.chats] == [COOL, COOL]
+    return asked.chats, events
+
+
+@pytest.mark.parametrize(
+    "of_client", [[F], [{"type": "tool_search"}, {**F, "defer_loading": True}]], ids=["offered", "deferred"]
+)
+def test_with_a_tool_of_the_client_no_round_is_capped_even_the_last_one_which_is_offered_none(of_client: list[Any]) -> None:
+    chats, events = chats_of_rounds([DICE, *of_client])
+    assert [chosen(chat) for chat in chats] == [COOL, COOL]
     assert echoed(events[-1]["response"]) == (0.2, 0.9, None)
+
+
+def test_where_the_gateway_runs_all_tools_every_round_is_capped_and_kept_from_repeating_itself() -> None:
+    """No agent waits for the call: a model that repeats itself would only fill its window."""
+    chats, events = chats_of_rounds([DICE])
+    assert [chosen(chat) for chat in chats] == 2 * [{**COOL, **CAP, **DRY}]
+    assert echoed(events[-1]["response"]) == (0.2, 0.9, 1024)
 
 
 def test_the_second_ask_for_a_format_is_sampled_as_the_first_one() -> None:

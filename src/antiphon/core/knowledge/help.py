@@ -104,10 +104,10 @@ class Sampling(Struct, frozen=True):
 
     temperature: float | None = None
     top_p: float | None = None
-    # The longest answer of a request that does not ask for a length, in tokens. It does not count where tools are offered: an
-    # answer that is cut off ends an agent's turn.
+    # The longest answer of a request that does not ask for a length, in tokens. It does not count where tools of a client or
+    # of a server are offered: an answer that is cut off ends an agent's turn.
     most_tokens: int | None = None
-    # Fields of the engine that are sent where neither tools nor a schema are.
+    # Fields of the engine that are sent where neither such tools nor a schema are.
     free_extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -117,8 +117,8 @@ ENGINE_DEFAULT = Sampling()
 
 
 def sampling_of_answer(sampling: Sampling, request: CreateResponse, *, has_tools: bool, compacts: bool) -> Sampling:
-    """The part of a model's sampling that counts for an answer. `has_tools`: the answer may be a call, now or in another round.
-    `compacts`: the answer is a summary, whose length is that of what it replaces."""
+    """The part of a model's sampling that counts for an answer. `has_tools`: the answer may be a call of a tool that somebody
+    else runs, now or in another round. `compacts`: the answer is a summary, whose length is that of what it replaces."""
     format = request.text.format if request.text else None
     is_text = not has_tools and (format is None or format.type == "text")
     most_tokens = None if has_tools or compacts else sampling.most_tokens

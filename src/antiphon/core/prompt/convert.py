@@ -132,7 +132,7 @@ def request_to_chat(inputs: ChatInputs) -> Conversion:
     draft = _draft(inputs, box, documents)
     # One that is not the last item was refused, or was obeyed before.
     compacts = bool(items) and len(items) > inputs.earlier and items[-1].get("type") == "compaction_trigger"
-    request, sampling = _as_answered(request, box, inputs.sampling, compacts=compacts)
+    request, sampling = _as_answered(request, box, inputs, compacts=compacts)
     loops = draft.stop_loops(helped=inputs.help.stops_loops, polls=inputs.polls, changes=box.may_change)
     offer = _offer(request, box, draft, inputs, loops)
     checks = Checks(inputs.flaw_of)
@@ -224,18 +224,25 @@ def _draft(inputs: ChatInputs, box: Toolbox, documents: Documents) -> ChatDraft:
 
 
 def _as_answered(
-    request: CreateResponse, box: Toolbox, sampling: Sampling, *, compacts: bool
+    request: CreateResponse, box: Toolbox, inputs: ChatInputs, *, compacts: bool
 ) -> tuple[CreateResponse, Sampling]:
     """The request as this answer needs it, and the part of the model's sampling that counts for it."""
     if compacts:
         # The format and the tools are those of answers. A summary is neither a call nor JSON.
         request = structs.replace(request, text=None, tool_choice="none")
-    if sampling is ENGINE_DEFAULT:
-        return request, sampling
-    # A choice of "none" changes nothing: it may be that of the last round only. Nor does it matter what a server lists.
-    has_tools = bool(box.offered.functions or box.servers.places) and not compacts
-    sampling = sampling_of_answer(sampling, request, has_tools=has_tools, compacts=compacts)
+    if inputs.sampling is ENGINE_DEFAULT:
+        return request, inputs.sampling
+    # A choice of "none" changes nothing: it may be that of the last round only.
+    has_tools = not compacts and _has_tools_of_others(box, inputs.tools.hosted_kinds)
+    sampling = sampling_of_answer(inputs.sampling, request, has_tools=has_tools, compacts=compacts)
     return with_sampling(request, sampling), sampling
+
+
+def _has_tools_of_others(box: Toolbox, hosted_kinds: Mapping[str, HostedCalls]) -> bool:
+    """The client or a server runs a tool that may be called, now or once it is found. What a server lists does not matter."""
+    if box.servers.places or box.deferred.tools:
+        return True
+    return any(identity.kind not in hosted_kinds for identity in box.offered.identities.values())
 
 
 def _offer(request: CreateResponse, box: Toolbox, draft: ChatDraft, inputs: ChatInputs, loops: Loops) -> Offer:
