@@ -333,6 +333,7 @@ def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Env
         tools=tools,
         most_rounds=settings.tool_rounds,
         polling_tools=settings.polling_tools,
+        asks_for_announced=settings.announced_calls == "ask",
         fetched_bytes=0 if settings.fetch_urls == "off" else settings.fetch_bytes,
         limits=request_limits(settings),
     )

@@ -187,6 +187,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     # What may have changed something is not called again before the user's next message, unless its result said that nothing
     # was done, or a pattern here names it.
     polling_tools: tuple[str, ...] = ()
+    # What is done where a model ends its turn with words that announce a call, such as "I will now run the tests.", and makes
+    # none. "ask": it is asked once more, unseen, for the call or the answer, if it was seen to do so before; not with help
+    # "off". "leave": nothing.
+    announced_calls: Literal["ask", "leave"] = "leave"
     # Check that calls of custom tools follow their grammar, and ask the engine once more if not. False: they are not checked.
     check_grammars: bool = True
     # Seconds that one check of a grammar or a schema may take. Checks run in processes of their own; a check that takes longer

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.core.checks.constraints import constraint_ignored, not_constrained
+from antiphon.core.exchange.announcements import announces_call
 from antiphon.core.exchange.question import Question
 from antiphon.core.items.answers import Answers
 from antiphon.core.items.calls import CallState
@@ -127,6 +128,7 @@ class AnswerLessons(Struct, frozen=True):
             self._question.learn_of_repetition()
             if self._answers.output.ending is COMPLETED:
                 self._learn_of_form()
+                self._learn_of_announcement()
         elif isinstance(error, NotConstrained) and not self._question.has_stop:
             self._learn_of_schema()
 
@@ -144,6 +146,14 @@ class AnswerLessons(Struct, frozen=True):
             self._learn(constraint_ignored(self._question.dialect))
         elif not offer.constrained and not self._question.dialect.garbles_calls and self._is_garbled():
             self._learn({"garbles_calls": True})
+
+    def _learn_of_announcement(self) -> None:
+        question = self._question
+        if question.dialect.announces_calls or not question.looks_for_announcements:
+            return
+        words = self._answers.output.last_words
+        if words is not None and announces_call(words):
+            self._learn({"announces_calls": True})
 
     def _breaks_form(self) -> bool:
         # The engine's own parser may have left the prefix in the text.

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
+from antiphon.core.exchange.announcements import announces_call
 from antiphon.core.exchange.answer_lessons import AnswerLessons
 from antiphon.core.exchange.response_object import Next, OpenResponse, Phase
 from antiphon.core.exchange.steps import DONE, AskReason, Check, Estimate, RunTools, Step, ToolCall
@@ -54,6 +55,10 @@ class Closing(Phase):
         opened.count_answer()
         if goes_on:
             return _next_round(opened)
+        if sequence.error is None and _is_announcement(opened):
+            return _ask_for_announced(opened)
+        if sequence.error is not None and opened.can_end_without_announced:
+            output.start_over()
         return last_step(answers.usage) if sequence.error is None else DONE
 
 
@@ -79,6 +84,26 @@ def run_approved(opened: OpenResponse) -> Phase:
 
 def last_step(usage: UsageCount) -> Step:
     return Estimate(tuple(usage.uncounted)) if usage.uncounted else DONE
+
+
+# ---- a call that was announced, and not made -------------------------------------------------------------------------
+
+
+def _is_announcement(opened: OpenResponse) -> bool:
+    answers, question = opened.answers, opened.question
+    if not (answers.may_ask_again and question.may_ask_for_announced):
+        return False
+    words = answers.output.last_words
+    return words is not None and announces_call(words)
+
+
+def _ask_for_announced(opened: OpenResponse) -> AskReason:
+    """What the client has seen stays. What the model writes now follows it."""
+    output = opened.answers.output
+    opened.question.ask_for_announced(states_to_turn(output.turn))
+    output.begin_round()
+    opened.answers.enforcement.begin_round()
+    return "announced"
 
 
 # ---- tools that the gateway runs -------------------------------------------------------------------------------------

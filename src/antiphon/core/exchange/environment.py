@@ -92,6 +92,8 @@ class Environment:
     help: HelpSetting = "auto"
     # The tools that a small model may call again at once with the same arguments, as patterns of their names.
     polling_tools: tuple[str, ...] = ()
+    # A model that was seen to announce calls and to make none is asked once more for the call, unless `help` is off.
+    asks_for_announced: bool = False
     # The sampling of a model counts where the request does not say.
     own_sampling: bool = True
     reasoning_events: ReasoningEvents = REASONING_TEXT

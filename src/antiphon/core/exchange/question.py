@@ -25,7 +25,8 @@ from antiphon.core.prompt.truncation import has_room_for
 from antiphon.core.prompt.turns import AssistantTurn, UserTurn
 from antiphon.core.toolbox.choice import relaxed_choice
 from antiphon.core.toolbox.mcp_servers import Listing, McpServer
-from antiphon.core.toolbox.prompt_texts import AND_CITE, ANSWER_NOW
+from antiphon.core.toolbox.prompt_texts import AND_CITE, ANSWER_NOW, MAKE_IT_NOW
+from antiphon.core.toolbox.requirements import wants_json
 from antiphon.core.toolbox.search import search
 from antiphon.core.toolbox.tools import ATTACHED
 from antiphon.errors import ApiError, ContextLengthExceeded
@@ -35,6 +36,7 @@ from antiphon.wire.responses import CreateResponse
 ROUNDS_USED_UP = "the model called tools {count} times in a row (tool_rounds): it was asked to answer without them"
 STOPPED_LOOP = "the model made the same call again and again: it was asked to answer without tools"
 NO_ROOM = "the limit of {most} tokens was left out: with the prompt, it is more than the context window of {window} tokens"
+ANNOUNCED = "the model announced a call and made none: it was asked once more for the call or the answer"
 THOUGHT_TOO_LONG = "the model used up max_output_tokens while it was thinking: it was asked again without thinking"
 
 
@@ -116,6 +118,7 @@ class Question:
 
     __slots__ = (
         "__weakref__",
+        "_announced",
         "_environment",
         "_lists",
         "_progress",
@@ -161,6 +164,9 @@ class Question:
         self._thought_too_long = False
         # Why the model is offered no more tools.
         self._tools_ended = ""
+        # After how many of the rounds the model was asked for a call that it had announced. The last two of them are its words,
+        # and our question. 0: it was not asked.
+        self._announced = 0
         self.convert()
         if self.approvals:
             check_servers(self.approvals, self.conversion.box)
@@ -238,6 +244,8 @@ class Question:
             notices.append(THOUGHT_TOO_LONG)
         if self._tools_ended:
             notices.append(self._tools_ended)
+        if self._announced:
+            notices.append(ANNOUNCED)
         return notices
 
     # ---- MCP servers -------------------------------------------------------------------------------------------------
@@ -341,8 +349,8 @@ class Question:
             rounds = (*rounds, turn)
         if in_loop:
             self._tools_ended = STOPPED_LOOP
-        elif len(rounds) >= self._environment.most_rounds:
-            self._tools_ended = ROUNDS_USED_UP.format(count=len(rounds))
+        elif (count := len(rounds) - (2 if self._announced else 0)) >= self._environment.most_rounds:
+            self._tools_ended = ROUNDS_USED_UP.format(count=count)
         if self._tools_ended and self.is_helped:
             words = f"{ANSWER_NOW} {AND_CITE}" if cites else ANSWER_NOW
             rounds = (*rounds, UserTurn([{"type": "text", "text": words}]))
@@ -352,4 +360,33 @@ class Question:
         if called:
             choice = relaxed_choice(choice)
         self._request = structs.replace(self._request, tool_choice="none" if self._tools_ended else choice)
+        self.convert()
+
+    # ---- a call that was announced -----------------------------------------------------------------------------------
+
+    @property
+    def looks_for_announcements(self) -> bool:
+        """The model may make a call or answer in words, and it matters which of them it has only announced."""
+        environment, offer = self._environment, self.conversion.offer
+        if not environment.asks_for_announced or environment.help == "off" or not offer.tools:
+            return False
+        return not (offer.must_call or self.conversion.compacts or wants_json(self._request))
+
+    @property
+    def may_ask_for_announced(self) -> bool:
+        """Once for a response, and only of a model that was seen to do so before."""
+        return self.looks_for_announcements and self.dialect.announces_calls and not self._announced
+
+    @property
+    def has_just_asked_for_announced(self) -> bool:
+        """No tool has been run since."""
+        return bool(self._announced) and self._announced == len(self._progress.rounds)
+
+    def ask_for_announced(self, turn: AssistantTurn) -> None:
+        """`turn`: what the model wrote, with the announcement at its end."""
+        asked = UserTurn([{"type": "text", "text": MAKE_IT_NOW}])
+        rounds = (*self._progress.rounds, turn, asked)
+        self._announced = len(rounds)
+        self._progress = structs.replace(self._progress, rounds=rounds, rejection=None)
+        self._strict = False
         self.convert()

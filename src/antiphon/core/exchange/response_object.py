@@ -274,6 +274,11 @@ class OpenResponse(Struct):
             return False
         return all(call.runs_here for call in self.answers.output.calls)
 
+    @property
+    def can_end_without_announced(self) -> bool:
+        """The client has an answer, and nothing of the one that was asked for after it: that one may fail unseen."""
+        return self.question.has_just_asked_for_announced and self.answers.output.is_round_unseen
+
     def use_next_engine(self) -> None:
         self.question.use_next_engine()
         self.response.model = self.question.model

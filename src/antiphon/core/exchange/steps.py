@@ -38,6 +38,8 @@ AskReason = Literal[
     "no_thought",
     # Tools that the gateway runs have results.
     "tools",
+    # The model has announced a call, and made none.
+    "announced",
 ]
 
 

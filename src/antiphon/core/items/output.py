@@ -181,6 +181,11 @@ class Output:
         return [*self._sequence.opened[self._round_start :], *self._sequence.waiting]
 
     @property
+    def is_round_unseen(self) -> bool:
+        """The client has seen nothing of the current round."""
+        return len(self._sequence.opened) == self._round_start
+
+    @property
     def turn(self) -> list[ItemState]:
         """The items of the current round, and the calls in it that were answered without being shown, in their order."""
         states = self.round
@@ -227,6 +232,14 @@ class Output:
         """The answer is nothing but a thought, if the engine has shown even that."""
         withheld = self._pieces is not None or self._sequence.withheld
         return not withheld and all(isinstance(state, ReasoningState) for state in self._answer)
+
+    @property
+    def last_words(self) -> str | None:
+        """The message at the end of an answer that has ended by itself. None: it has a call, shown or not, or no message."""
+        if self._pieces is not None or self.ending is not COMPLETED or self.stop_sequence is not None:
+            return None
+        states = self._answer
+        return states[-1].written if states and isinstance(states[-1], MessageState) else None
 
     @property
     def has_cut_call(self) -> bool:

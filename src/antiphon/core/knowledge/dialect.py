@@ -112,6 +112,8 @@ class Dialect(Struct, frozen=True):
     # The model was seen to write calls that are none: of no tool, or no JSON. The answers of a small model are then constrained
     # to the form of a call.
     garbles_calls: bool = False
+    # The model was seen to end its turn with words that announce a call, and without the call.
+    announces_calls: bool = False
 
     # ---- constrained answers ----
 

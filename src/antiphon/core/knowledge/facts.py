@@ -46,6 +46,10 @@ WORDS: Mapping[str, str | tuple[str, str]] = {
     "enforces_required": ("the engine makes sure of a required call", "Antiphon makes sure of a required call"),
     "enforces_named": ("the engine makes sure of a named call", "Antiphon makes sure of a named call"),
     "garbles_calls": ("the model was seen to write calls that are none", "the model writes proper calls"),
+    "announces_calls": (
+        "the model was seen to announce calls and to make none",
+        "the model was not seen to announce calls and to make none",
+    ),
     "takes_response_format": ("the engine takes `response_format`", "the engine rejects `response_format`"),
     "constraint_member": "a constraint is sent as `{}`",
     "constrains_json": ("the engine constrains answers to a JSON schema", "Antiphon checks JSON schemas after the answer"),

@@ -56,6 +56,7 @@ class RecordedSettings(Struct, frozen=True):
     own_sampling: bool = True
     polling_tools: tuple[str, ...] = ()
     fetched_bytes: int = 0
+    asks_for_announced: bool = False
 
 
 class RecordingFile(Struct, frozen=True):
@@ -149,6 +150,7 @@ def _to_settings(environment: Environment | None, *, seals: bool) -> dict[str, A
         environment.own_sampling,
         environment.polling_tools,
         environment.fetched_bytes,
+        environment.asks_for_announced,
     )
     return {**structs.asdict(settings), **_to_members(environment.tools)}
 
@@ -184,6 +186,7 @@ def _to_environment(settings: RecordedSettings, tools: Mapping[str, GatewayTool]
         own_sampling=settings.own_sampling,
         polling_tools=settings.polling_tools,
         fetched_bytes=settings.fetched_bytes,
+        asks_for_announced=settings.asks_for_announced,
         reasoning_events=REASONING_EVENTS[settings.reasoning_events],
         always_summary=settings.always_summary,
         most_rounds=settings.most_rounds,

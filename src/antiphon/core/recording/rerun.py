@@ -105,6 +105,7 @@ PURPOSES: dict[AskReason, str] = {
     "next_engine": "another engine",
     "no_thought": "second ask, without thinking",
     "tools": "tools",
+    "announced": "second ask, for the call that was announced",
 }
 KINDS: dict[str, Kind] = {
     "refused": "refused",

@@ -64,6 +64,9 @@ DO_NEXT = "{name} has done this already. Do the next step if one is left, and ot
 MADE_ALREADY = "it has succeeded with the same arguments already"
 ANSWER_AGAIN = "The last answer was wrong: {complaint}. Answer once more, with nothing but JSON that follows the schema."
 
+# After words that announce a call.
+MAKE_IT_NOW = "You have announced a call, and did not make it. Make it now, or answer me in words if nothing is left to do."
+
 
 # ---- a call that the gateway does not run ----------------------------------------------------------------------------
 
@@ -150,6 +153,7 @@ PROMPT_SENTENCES = (
     CALL_ANOTHER,
     DO_NEXT,
     ANSWER_AGAIN,
+    MAKE_IT_NOW,
     FAILED_AGAIN,
     SAME_AGAIN,
     ALL_FAIL,

@@ -1,6 +1,6 @@
 """A response → a chat completion: its message, why it ended, and what it used. And a failure → what its client gets."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -68,14 +68,20 @@ def completion_id(response: Response) -> str:
     return f"chatcmpl-{response.id.removeprefix('resp_')}"
 
 
+# A completion has one message. A response may have several: what the model wrote before it called a tool of the gateway, or
+# before it was asked for a call that it had announced.
+BETWEEN_MESSAGES = "\n\n"
+
+
 def output_to_message(output: Iterable[OutputItem]) -> AnswerMessage:
-    parts = [*_parts(output)]
+    messages = [item for item in output if isinstance(item, OutputMessage)]
+    parts = [part for message in messages for part in message.content]
     texts = [part for part in parts if isinstance(part, OutputText)]
     refusals = [part.refusal for part in parts if isinstance(part, OutputRefusal)]
     calls = [call for item in output if (call := item_to_call(item)) is not None]
     is_silent = not texts and bool(calls or refusals)
     return AnswerMessage(
-        content=None if is_silent else "".join(part.text for part in texts),
+        content=None if is_silent else BETWEEN_MESSAGES.join(filter(None, map(_text_of, messages))),
         reasoning_content="".join(thought_of(item) for item in output if isinstance(item, ReasoningItem)) or UNSET,
         refusal="".join(refusals) or None,
         annotations=[made for part in texts for each in part.annotations if (made := to_annotation(each)) is not None],
@@ -83,8 +89,8 @@ def output_to_message(output: Iterable[OutputItem]) -> AnswerMessage:
     )
 
 
-def _parts(output: Iterable[OutputItem]) -> Iterator[OutputText | OutputRefusal]:
-    return (part for item in output if isinstance(item, OutputMessage) for part in item.content)
+def _text_of(message: OutputMessage) -> str:
+    return "".join(part.text for part in message.content if isinstance(part, OutputText))
 
 
 def item_to_call(item: OutputItem, index: int | UnsetType = UNSET) -> ToolCall | None:
@@ -104,7 +110,8 @@ def to_annotation(annotation: Mapping[str, Any]) -> Annotation | None:
 
 
 def _logprobs(output: Iterable[OutputItem]) -> ChatLogprobs | None:
-    tokens: list[Logprob] = [token for part in _parts(output) if isinstance(part, OutputText) for token in part.logprobs]
+    parts = (part for item in output if isinstance(item, OutputMessage) for part in item.content)
+    tokens: list[Logprob] = [token for part in parts if isinstance(part, OutputText) for token in part.logprobs]
     return ChatLogprobs(tokens) if tokens else None
 
 

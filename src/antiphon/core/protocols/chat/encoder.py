@@ -7,6 +7,7 @@ from antiphon.core.events.encode import DONE, FRAME_HEAD, FRAME_TAIL, STILL_HERE
 from antiphon.core.events.lifecycle import ExtrasReceived, join_extras
 from antiphon.core.events.plain_deltas import AnyEvent, DeltaTemplate, PlainDelta
 from antiphon.core.protocols.chat.answer import (
+    BETWEEN_MESSAGES,
     completion_id,
     completion_usage,
     failed_to_envelope,
@@ -53,6 +54,7 @@ class ChatEncoder:
         "_end",
         "_extras",
         "_has_begun",
+        "_has_message",
         "_head",
         "_names_tier",
         "_places",
@@ -73,6 +75,7 @@ class ChatEncoder:
         self._end = ENDS[self._usage]
         # The role has been said.
         self._has_begun = False
+        self._has_message = False
         self._calls = 0
         # What the engine's answer had beside the members of the API. The next chunk shows it.
         self._extras: EngineExtras | None = None
@@ -136,7 +139,8 @@ class ChatEncoder:
     def _item_added(self, event: events.OutputItemAdded) -> bytes:
         item = event.item
         if isinstance(item, OutputMessage):
-            return self._begin("")
+            again, self._has_message = self._has_message, True
+            return self._chunk({"content": BETWEEN_MESSAGES}) if again else self._begin("")
         call = item_to_call(item, self._calls)
         return self._begin(None) if call is None else self._begin(None) + self._called(call)
 
