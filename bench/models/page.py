@@ -1,12 +1,16 @@
 """docs/small_models.md: what was measured, in tables. The words fit any figures."""
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
 from textwrap import fill
 
+import msgspec
+
+from antiphon.core.exchange.announcements import announces_call
 from bench.models.plan import names_of
-from bench.models.results import PARTS, Part, Run, is_complete
+from bench.models.results import PARTS, RESULTS, Part, Run, is_complete
 from bench.models.subjects import SUBJECTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "small_models.md"
@@ -60,6 +64,23 @@ TITLES: dict[Part, str] = {
     "questions": "Questions with function tools",
 }
 ROWS = {"one call": "one call", "two calls": "two calls", "in words": "answered in words"}
+# Real endings, labelled by reading them: one JSON object in a line, with `model`, `announces`, and the last 400 characters.
+ENDINGS = RESULTS.with_name("endings.jsonl")
+ANNOUNCEMENTS = """\
+## Calls that are announced, and not made
+
+Models end their turn with "I will now run the tests." and make no call. With `announced_calls = "ask"` a model that was seen to
+do so is asked once more, unseen, for the call or the answer; the client gets the words, and then what follows. That such words
+announce a call is recognised by `core/exchange/announcements.py`. These are real endings of answers without a call where tools
+were offered (`python -m bench.models.endings`), each once, labelled by reading them before the recogniser was tuned. It was
+tuned by one half, and measured once by the other one:
+
+{table}
+
+It is switched off by default (`announced_calls = "leave"`), although fewer than 2 in 100 of the other endings are taken for
+announcements. Only {announcing} endings announce something, nearly all of one model, which is too few; no large model is among
+them; and it was not measured how often the call comes when it is asked for, nor what that does to tasks.
+"""
 FAILS = "## What still fails, with help"
 NOTHING_FAILS = "Nothing did in these runs."
 
@@ -77,7 +98,7 @@ def page(runs: Sequence[Run]) -> str | None:
         subjects="\n".join(SUBJECT_LINES[subject.name].format(title=subject.title) for subject in subjects),
     )
     sections = [line for part in PARTS if complete[part] for line in _section(part, complete[part])]
-    return "\n".join([head, *sections, *_failures(shown), ""])
+    return "\n".join([head, *sections, *_failures(shown), "", announcements()])
 
 
 def left_out(runs: Sequence[Run]) -> list[str]:
@@ -171,6 +192,26 @@ def _failures(runs: Sequence[Run]) -> list[str]:
         own = [each for each in runs if (each.part, each.kind, each.subject) == (part, kind, "help")]
         lines.append(_row(ROWS.get(kind, kind), _right(own), _code(run.name), _code(run.failure or run.found)))
     return lines
+
+
+def announcements() -> str:
+    """The section about endings, from those that were labelled."""
+    rows = [msgspec.json.decode(line) for line in ENDINGS.read_bytes().splitlines()]
+    table = [
+        _row("half", "model", "announce", "recognised", "do not", "taken for announcements"),
+        _row("---", "---", *["---:"] * 4),
+    ]
+    for number, half in enumerate(("tuning", "held out")):
+        for model in dict.fromkeys(row["model"] for row in rows):
+            own = [row for row in rows if row["model"] == model and _half_of(row["text"]) == number]
+            seen = {is_so: [announces_call(row["text"]) for row in own if row["announces"] is is_so] for is_so in (True, False)}
+            counts = (str(count) for verdicts in seen.values() for count in (len(verdicts), sum(verdicts)))
+            table.append(_row(half, model, *counts))
+    return ANNOUNCEMENTS.format(table="\n".join(table), announcing=sum(row["announces"] for row in rows))
+
+
+def _half_of(text: str) -> int:
+    return int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) % 2
 
 
 def _subjects(runs: Iterable[Run]) -> list[str]:

@@ -27,7 +27,7 @@ from bench.models.agent_tasks import COMPANY, SALES, VERSIONS
 from bench.models.codex_runs import Workplace
 from bench.models.conversations import CONVERSATIONS, SHOP, Conversation
 from bench.models.judges import Outcome, Task
-from bench.models.page import page
+from bench.models.page import PAGE, announcements, page
 from bench.models.plan import ALL, Entry, measure
 from bench.models.questions import ALL_QUESTIONS, PAIRS, PLAIN_QUESTIONS, QUESTIONS, TOOLS
 from bench.models.results import PARTS, Run, append_result, read_results
@@ -363,8 +363,15 @@ def test_only_the_final_half_is_on_the_page_and_only_whole_parts_of_it(
 def test_a_page_without_failures_says_so() -> None:
     shown = page(runs_of("help"))
     assert shown is not None
-    assert shown.endswith("Nothing did in these runs.\n")
+    assert "\nNothing did in these runs.\n" in shown
     assert page([]) is None
+
+
+def test_the_page_ends_with_what_the_labelled_endings_say() -> None:
+    shown = page(runs_of("help"))
+    assert shown is not None
+    assert shown.endswith(announcements())
+    assert PAGE.read_text().endswith(announcements()), "write docs/small_models.md anew"
 
 
 def test_a_measurement_is_of_the_final_half_and_of_everything_unless_said_otherwise() -> None:

@@ -80,8 +80,9 @@ def last_sentence(text: str) -> str:
     """Without the marks of a list or of emphasis around it. Of a text that ends with a block of code, the one before it."""
     end = text[-LONGEST_END:].rstrip()
     if end.endswith(FENCE):
-        before, _, block = end.removesuffix(FENCE).rpartition(FENCE)
-        end = (before or block).rstrip()
+        before, fence, rest = end.removesuffix(FENCE).rpartition(FENCE)
+        # One fence alone opens a block that has nothing in it.
+        end = (before if fence else rest).rstrip()
     begins = 0
     for found in _END.finditer(end):
         if end[found.end() :].strip("*_)\"' \n"):
