@@ -51,7 +51,7 @@ model_list:
   - model_name: bench
     litellm_params:
       model: hosted_vllm/bench
-      api_base: http://127.0.0.1:{engine}/v1
+      api_base: {engine}/v1
       api_key: none
       use_chat_completions_api: true
 litellm_settings:
@@ -149,7 +149,7 @@ def _litellm(place: Place) -> Command:
     if not LITELLM.exists():
         raise Missing(f"LiteLLM is not installed in {LITELLM.parents[1].name}: `make bench` does that")
     conf = place.folder / "litellm.yaml"
-    conf.write_text(LITELLM_CONF.format(engine=place.engine))
+    conf.write_text(LITELLM_CONF.format(engine=f"http://127.0.0.1:{place.engine}"))
     words = [str(LITELLM), "--config", str(conf), "--host", "127.0.0.1", "--port", str(place.port)]
     return Command(words, "/health/liveliness", LITELLM_ENVIRONMENT)
 
