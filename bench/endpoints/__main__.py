@@ -16,7 +16,7 @@ from bench.endpoints.subjects import SUBJECTS
 from bench.processes import BenchFailed
 
 # A module of this package for each. One that is not asked for is not imported: it may need packages of the tests.
-PARTS = ("questions",)
+PARTS = ("checks", "questions", "cache")
 
 
 def options(arguments: list[str] | None = None) -> argparse.Namespace:

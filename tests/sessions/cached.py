@@ -38,16 +38,20 @@ class Prompt(NamedTuple):
     cached: int
 
 
-async def play(url: str, requests: Iterable[Request], billing: Billing = BILLINGS[RECORDED]) -> list[Prompt]:
-    """One after another. Each is answered with one token: what follows is in the recording."""
+async def play(
+    url: str, requests: Iterable[Request], billing: Billing = BILLINGS[RECORDED], model: str | None = None
+) -> list[Prompt]:
+    """One after another. Each is answered with one token: what follows is in the recording. `model`: not the recorded one."""
     found = []
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(None)) as client:
         for number, request in enumerate(requests):
             body = with_billing(request.body, billing, number) | {"max_tokens": 1, "stream": False}
+            if model is not None:
+                body["model"] = model
             async with client.post(f"{url}/v1/messages", data=msgspec.json.encode(body), headers=request.headers) as answer:
                 assert answer.status == 200, await answer.text()
                 usage = msgspec.json.decode(await answer.read())["usage"]
-            cached = usage["cache_read_input_tokens"]
+            cached = usage.get("cache_read_input_tokens") or 0
             found.append(Prompt(request, usage["input_tokens"] + cached, cached))
     return found
 
