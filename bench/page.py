@@ -5,16 +5,18 @@ import platform
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.endpoints.page import sections
+from bench.endpoints.results import Results
+
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "comparison.md"
 
 HEAD = """\
-# Antiphon, measured
+# Antiphon beside others
 
-This page is written by `make bench`, on {machine}.
+This page is written by `make bench`, `make bench-parts` and `make bench-endpoints`, on {machine}.
 A benchmark is a comparison within one run: absolute times depend on the machine, ratios less so. What a small model gets done
-with Antiphon, without its help, and on the engine's own endpoints is in [small_models.md](small_models.md), which
-`make bench-models` writes.
+with Antiphon is in [small_models.md](small_models.md).
 """
 
 
@@ -43,16 +45,6 @@ PARTS = (
     ),
     Part("store", "The stores", "Operations on a store that is full."),
     Part(
-        "endpoints",
-        "Beside an engine's own Responses endpoint",
-        "The same requests to three Responses endpoints in front of the same llama.cpp: its own, LiteLLM's (which asks it\n"
-        "for Chat Completions) and Antiphon's. They are like those of the public Open Responses suite, without images: a\n"
-        "text, instructions, several turns, a tool, a required tool, each whole and streamed. Only the form of the answers\n"
-        "is judged, so the weights are random. `PYTHONPATH=tests python -m bench.endpoints` repeats it, and says what was\n"
-        "wrong with each answer. vLLM, SGLang, LMDeploy, Ollama and LM Studio do not run on the machine of this page, so\n"
-        "there are no figures of them.",
-    ),
-    Part(
         "choices",
         "Required calls and schemas",
         "Varied requests to llama.cpp, each of which requires a call or an answer by a schema: how many got it when the\n"
@@ -69,8 +61,8 @@ def keep(part: str, table: str) -> None:
 
 def page(before: str = "") -> str:
     """A part that was never measured on this machine stays as it was on the page before."""
-    sections = [section for part in PARTS if (section := _measured(part) or _kept(part, before))]
-    return "\n".join([HEAD.format(machine=machine()), *sections])
+    parts = [section for part in PARTS if (section := _measured(part) or _kept(part, before))]
+    return "\n".join([HEAD.format(machine=machine()), *filter(None, [sections(Results())]), *parts])
 
 
 def _measured(part: Part) -> str:

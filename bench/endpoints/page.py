@@ -1,0 +1,173 @@
+"""The part of docs/comparison.md about the endpoints: tables of what was found. The words fit any figures."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from bench import results as gateways
+from bench.endpoints.questions import APIS, KINDS, counts
+from bench.endpoints.results import Finding, Results
+from bench.endpoints.subjects import SUBJECTS
+
+NOTHING = "–"
+HEAD = """\
+## In short
+
+Three servers in front of the same llama.cpp were asked the same: llama.cpp's own endpoints, LiteLLM's, and Antiphon's. A figure
+says how many answers were right, of how many. The sections below say what was asked.
+"""
+ELSEWHERE = """\
+vLLM, SGLang, LMDeploy, Ollama and LM Studio have endpoints of their own, too. They do not run on the machine of this page, so
+there are no figures of them.
+"""
+REPEAT = """\
+To repeat it: `make bench-endpoints`. It takes some hours on two cores, and goes on where it was stopped. `ARGS="--parts checks"`
+measures one part (`checks`, `suite`, `questions`, `cache`), `ARGS="--subjects antiphon"` one server, and `ARGS="--engine URL"` asks a llama.cpp
+that runs already. The results are in `bench/results/endpoints.jsonl`, with what was wrong with an answer.
+"""
+CHECKS = """\
+## Whether the answers have the form of the API
+
+Five requests to each API: a text, instructions, several turns, a tool, a required tool, each whole and streamed. Only the form of
+the answers is judged, so the weights are random. Members that an API does not know are no fault, missing ones are. The schemas
+are those that OpenAI and Open Responses publish; Messages and Chat Completions are judged by the types of the SDKs. The broken
+requests have no messages, an unknown role, an unknown content part, and a number that is a word.
+"""
+SUITE = """\
+## The public Open Responses suite
+
+The program `bin/compliance-test.ts` of [Open Responses](https://github.com/openresponses/openresponses), test by test.
+"""
+QUESTIONS = """\
+## Questions with function tools
+
+{asked} questions, each with ten tools, at temperature 0. Right is exactly the calls that are wanted, with the right arguments; and
+where no tool helps, an answer in words. The questions are in `bench/models/questions.py`: nothing was tried on them.
+Antiphon helps small models (`help = "auto"`): [small_models.md](small_models.md) says what that is worth.
+"""
+CACHE = """\
+## Claude Code's prompts from the cache
+
+A recorded session of Claude Code: 22 prompts in ten turns, and the first prompt of another session. The share of their tokens
+that came from llama.cpp's prompt cache, by the `usage` of the answers. [claude_code.md](claude_code.md#the-prompt-cache) says more.
+"""
+
+
+def sections(results: Results) -> str:
+    """In Markdown; nothing, if nothing was found."""
+    if not results.findings:
+        return ""
+    parts = [_summary(results), *_checks(results), *_suite(results), *_questions(results), *_cache(results)]
+    return "\n".join(parts)
+
+
+# ---- in short --------------------------------------------------------------------------------------------------------
+
+
+def _summary(results: Results) -> str:
+    rows = [(f"checks of the form, {api.title}", [_sum(results.of("checks", name), each) for each in SUBJECTS]) for name, api in APIS.items()]
+    rows.append(("the public Open Responses suite", [_sum(results.of("suite"), each) for each in SUBJECTS]))
+    rows += [
+        (f"questions with tools, {api.title}", [_sum(results.of("questions", name), each) for each in SUBJECTS])
+        for name, api in APIS.items()
+    ]
+    rows += [(f"Claude Code, cached: {row}", [_share(results, row, each) for each in SUBJECTS]) for row in _names(results.of("cache"))]
+    shown = [(name, cells) for name, cells in [*rows, *_speed()] if any(cell != NOTHING for cell in cells)]
+    return "\n".join([HEAD, *_table(shown), "", REPEAT, ELSEWHERE])
+
+
+def _speed() -> Iterator[tuple[str, Sequence[str]]]:
+    """Of the run of `make bench`, which has llama.cpp replaced by a mock engine."""
+    found = gateways.read()
+    for scenario, figure, title in (("whole", "CPU per request", "CPU of a whole answer, ms"), ("text-1000", "CPU per delta", "CPU of a streamed delta, µs")):
+        row = found.row(scenario, figure)
+        if row is not None:
+            middles = (found.middle(row, column) for column in ("litellm", "antiphon"))
+            yield f"{title} ([below](#beside-nginx-and-litellm))", [NOTHING, *(NOTHING if each is None else gateways.number(each) for each in middles)]
+
+
+# ---- one part each ---------------------------------------------------------------------------------------------------
+
+
+def _checks(results: Results) -> Iterator[str]:
+    if not results.of("checks"):
+        return
+    yield CHECKS
+    for name, api in APIS.items():
+        found = results.of("checks", name)
+        rows = [(check, [_cell(each) for each in _of_subjects(found, check)]) for check in _names(found)]
+        yield "\n".join([f"### {api.title}", "", *_table(rows), ""])
+    yield _versions(results, "checks")
+
+
+def _suite(results: Results) -> Iterator[str]:
+    found = results.of("suite")
+    if not found:
+        return
+    yield SUITE
+    rows = [(test, ["passed" if each and each.right else "failed" if each else NOTHING for each in _of_subjects(found, test)]) for test in _names(found)]
+    yield "\n".join([*_table(rows), ""])
+    yield _versions(results, "suite")
+
+
+def _questions(results: Results) -> Iterator[str]:
+    found = results.of("questions")
+    if not found:
+        return
+    yield QUESTIONS.format(asked=len({each.name for each in found}))
+    rows = [
+        (f"{api.title}, {row}", [_of(*counts(results, name, subject, kind)) for subject in SUBJECTS])
+        for name, api in APIS.items()
+        for kind, row in KINDS.items()
+    ]
+    yield "\n".join([*_table(rows), ""])
+    yield _versions(results, "questions")
+
+
+def _cache(results: Results) -> Iterator[str]:
+    found = results.of("cache")
+    if not found:
+        return
+    yield CACHE
+    yield "\n".join([*_table([(row, [_share(results, row, each) for each in SUBJECTS]) for row in _names(found)]), ""])
+    yield _versions(results, "cache")
+
+
+# ---- cells -----------------------------------------------------------------------------------------------------------
+
+
+def _table(rows: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
+    titles = [subject.title for subject in SUBJECTS.values()]
+    lines = [f"| | {' | '.join(titles)} |", f"| --- |{' ---: |' * len(titles)}"]
+    return [*lines, *(f"| {name} | {' | '.join(cells)} |" for name, cells in rows)]
+
+
+def _names(found: Iterable[Finding]) -> list[str]:
+    return list(dict.fromkeys(each.name for each in found))
+
+
+def _of_subjects(found: Sequence[Finding], name: str) -> list[Finding | None]:
+    return [next((each for each in found if (each.subject, each.name) == (subject, name)), None) for subject in SUBJECTS]
+
+
+def _cell(found: Finding | None) -> str:
+    return NOTHING if found is None else _of(found.right, found.asked)
+
+
+def _of(right: int, asked: int) -> str:
+    return f"{right} of {asked}" if asked else NOTHING
+
+
+def _sum(found: Sequence[Finding], subject: str) -> str:
+    own = [each for each in found if each.subject == subject]
+    return _of(sum(each.right for each in own), sum(each.asked for each in own))
+
+
+def _share(results: Results, row: str, subject: str) -> str:
+    found = next((each for each in results.of("cache") if (each.subject, each.name) == (subject, row)), None)
+    return NOTHING if found is None else f"{found.right / found.asked:.1%}".replace("%", " %")
+
+
+def _versions(results: Results, part: str) -> str:
+    setups = [results.setups[part, subject] for subject in SUBJECTS if (part, subject) in results.setups]
+    versions = dict.fromkeys(version for each in setups for version in each.versions)
+    models, machines = (" and ".join(dict.fromkeys(each)) for each in zip(*((each.model, each.machine) for each in setups), strict=True))
+    return f"Measured with {', '.join(versions)}; model: {models}; on {machines}.\n"
