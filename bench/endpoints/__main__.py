@@ -1,7 +1,7 @@
 """Compares the endpoints of llama.cpp, LiteLLM and Antiphon. A run that was stopped is continued.
 
-    python -m bench.endpoints --parts questions --model FILE.gguf    the questions with function tools, in an hour or two
-    python -m bench.endpoints --parts questions --engine URL         the same with a llama.cpp that runs elsewhere
+python -m bench.endpoints --parts questions --model FILE.gguf    the questions with function tools, in an hour or two
+python -m bench.endpoints --parts questions --engine URL         the same with a llama.cpp that runs elsewhere
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""How much of a recorded session of Claude Code the engine has in its cache: `tests/sessions` has it, and says how it is counted."""
+"""How much of a recorded session of Claude Code the engine has in its cache. `tests/sessions` has the session."""
 
 import sys
 import tempfile
@@ -36,6 +36,8 @@ async def measure(chosen: Namespace, results: Results) -> None:
                     prompts = await play(endpoint.url, read(), model=endpoint.model)
             results.add(setup(PART, SUBJECTS[name], engine._replace(model=chosen.model.stem)))
             for row, chosen_prompts in ((LATER, of_turns(prompts)), (OTHER, [another_session(prompts)])):
-                cached, length = (sum(each) for each in zip(*((each.cached, each.length) for each in chosen_prompts), strict=True))
+                cached, length = (
+                    sum(each) for each in zip(*((each.cached, each.length) for each in chosen_prompts), strict=True)
+                )
                 results.add(Finding(PART, API, name, row, cached, length))
                 print(f"{name:<10}{row}: {share(chosen_prompts):.1%}", file=sys.stderr)

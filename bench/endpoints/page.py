@@ -63,13 +63,19 @@ def sections(results: Results) -> str:
 
 
 def _summary(results: Results) -> str:
-    rows = [(f"checks of the form, {api.title}", [_sum(results.of("checks", name), each) for each in SUBJECTS]) for name, api in APIS.items()]
+    rows = [
+        (f"checks of the form, {api.title}", [_sum(results.of("checks", name), each) for each in SUBJECTS])
+        for name, api in APIS.items()
+    ]
     rows.append(("the public Open Responses suite", [_sum(results.of("suite"), each) for each in SUBJECTS]))
     rows += [
         (f"questions with tools, {api.title}", [_sum(results.of("questions", name), each) for each in SUBJECTS])
         for name, api in APIS.items()
     ]
-    rows += [(f"Claude Code, cached: {row}", [_share(results, row, each) for each in SUBJECTS]) for row in _names(results.of("cache"))]
+    rows += [
+        (f"Claude Code, cached: {row}", [_share(results, row, each) for each in SUBJECTS])
+        for row in _names(results.of("cache"))
+    ]
     shown = [(name, cells) for name, cells in [*rows, *_speed()] if any(cell != NOTHING for cell in cells)]
     return "\n".join([HEAD, *_table(shown), "", REPEAT, ELSEWHERE])
 
@@ -77,11 +83,17 @@ def _summary(results: Results) -> str:
 def _speed() -> Iterator[tuple[str, Sequence[str]]]:
     """Of the run of `make bench`, which has llama.cpp replaced by a mock engine."""
     found = gateways.read()
-    for scenario, figure, title in (("whole", "CPU per request", "CPU of a whole answer, ms"), ("text-1000", "CPU per delta", "CPU of a streamed delta, µs")):
+    for scenario, figure, title in (
+        ("whole", "CPU per request", "CPU of a whole answer, ms"),
+        ("text-1000", "CPU per delta", "CPU of a streamed delta, µs"),
+    ):
         row = found.row(scenario, figure)
         if row is not None:
             middles = (found.middle(row, column) for column in ("litellm", "antiphon"))
-            yield f"{title} ([below](#beside-nginx-and-litellm))", [NOTHING, *(NOTHING if each is None else gateways.number(each) for each in middles)]
+            yield (
+                f"{title} ([below](#beside-nginx-and-litellm))",
+                [NOTHING, *(NOTHING if each is None else gateways.number(each) for each in middles)],
+            )
 
 
 # ---- one part each ---------------------------------------------------------------------------------------------------
@@ -103,7 +115,10 @@ def _suite(results: Results) -> Iterator[str]:
     if not found:
         return
     yield SUITE
-    rows = [(test, ["passed" if each and each.right else "failed" if each else NOTHING for each in _of_subjects(found, test)]) for test in _names(found)]
+    rows = [
+        (test, ["passed" if each and each.right else "failed" if each else NOTHING for each in _of_subjects(found, test)])
+        for test in _names(found)
+    ]
     yield "\n".join([*_table(rows), ""])
     yield _versions(results, "suite")
 
@@ -169,5 +184,7 @@ def _share(results: Results, row: str, subject: str) -> str:
 def _versions(results: Results, part: str) -> str:
     setups = [results.setups[part, subject] for subject in SUBJECTS if (part, subject) in results.setups]
     versions = dict.fromkeys(version for each in setups for version in each.versions)
-    models, machines = (" and ".join(dict.fromkeys(each)) for each in zip(*((each.model, each.machine) for each in setups), strict=True))
+    models, machines = (
+        " and ".join(dict.fromkeys(each)) for each in zip(*((each.model, each.machine) for each in setups), strict=True)
+    )
     return f"Measured with {', '.join(versions)}; model: {models}; on {machines}.\n"

@@ -1,4 +1,4 @@
-"""The questions with function tools, asked of each API of each subject: `bench/models/questions.py` has them, and their judge."""
+"""The questions with function tools of `bench/models/questions.py`, asked of each API of each subject."""
 
 import asyncio
 import os

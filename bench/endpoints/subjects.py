@@ -1,6 +1,5 @@
 """Who is asked: llama.cpp itself, LiteLLM and Antiphon, all of them before the same llama.cpp."""
 
-import contextlib
 import importlib.metadata
 import os
 import platform

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 from support.clients import FOLDER, node_packages, program, run
+from support.doc_programs import prepared, replaced
 from support.engine import MockEngine
-from support.recipes import is_shown, prepared, programs, replaced
+from support.recipes import RECIPES, programs
 
 JAVASCRIPT = programs("js")
 
@@ -15,9 +16,9 @@ async def test_a_recipe_runs(recipe: str, engine: MockEngine, tmp_path: Path) ->
     node_packages()
     # Packages are found beside the file.
     (tmp_path / "node_modules").symlink_to(FOLDER / "node_modules")
-    async with prepared(recipe, engine, tmp_path) as (_, words):
+    async with prepared(RECIPES[recipe], engine, tmp_path) as words:
         file = tmp_path / "program.mjs"
         file.write_text(replaced(JAVASCRIPT[recipe], words), encoding="utf-8")
         done = await run([program("node"), str(file)], tmp_path)
     assert done.code == 0, done.errors
-    assert is_shown(recipe, done.output), done.output
+    assert RECIPES[recipe].is_shown_by(done.output), done.output

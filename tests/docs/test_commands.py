@@ -20,6 +20,8 @@ PAGES = sorted({command.block.page for command in COMMANDS})
 
 # What runs until it is stopped.
 SERVER = re.compile(r"(\w+=\S+ )*antiphon( serve)?( -.*)?")
+# The addresses of routers, which look like engines.
+ROUTERS = ("http://router:8001", "http://router:30000", "http://llm-d-gateway.NAMESPACE", "http://frontend:8000")
 ANSWERS_AT_ONCE = re.compile(r"--(version|help)\b")
 
 
@@ -90,6 +92,7 @@ async def test_the_commands_of_a_page_run(page: str, engine: MockEngine, tmp_pat
             "http://HOST:PORT": engine.url,
             "PATH.gguf": str(write_tiny_model(tmp_path / "tiny.gguf")),
             "collector:4318": "127.0.0.1:1",
+            **dict.fromkeys(ROUTERS, engine.url),
         }
         (folder / "antiphon-17.json").write_bytes(await recording(address))
         shell = Shell(folder, words, environment)

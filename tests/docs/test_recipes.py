@@ -6,8 +6,9 @@ from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
+from support.doc_programs import prepared, replaced
 from support.engine import MockEngine
-from support.recipes import RECIPES, is_shown, prepared, programs, replaced
+from support.recipes import RECIPES, programs
 
 PYTHON = programs("python")
 
@@ -18,10 +19,10 @@ def test_every_recipe_has_a_program_in_both_languages() -> None:
 
 @pytest.mark.parametrize("recipe", PYTHON)
 async def test_a_recipe_runs(recipe: str, engine: MockEngine, tmp_path: Path) -> None:
-    async with prepared(recipe, engine, tmp_path) as (_, words):
+    async with prepared(RECIPES[recipe], engine, tmp_path) as words:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", replaced(PYTHON[recipe], words), cwd=tmp_path, stdout=PIPE, stderr=PIPE
         )
         output, errors = await process.communicate()
     assert process.returncode == 0, errors.decode()
-    assert is_shown(recipe, output.decode()), output.decode()
+    assert RECIPES[recipe].is_shown_by(output.decode()), output.decode()

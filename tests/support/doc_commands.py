@@ -10,6 +10,7 @@ COMMANDS: Sequence[Command] = tuple(commands())
 # The only reasons for which a command is not run.
 DOCKER = "needs Docker"
 DOWNLOADS = "downloads a gigabyte or more"
+ROUTER = "starts a router, which needs engines on machines with GPUs"
 TERMINAL = "is a program of a terminal that runs until its user leaves; tests/codex and tests/clients run it"
 
 NOT_RUN: dict[str, str] = {
@@ -26,6 +27,10 @@ NOT_RUN: dict[str, str] = {
     "copilot": TERMINAL,
     "qwen": TERMINAL,
     "aider --model openai/MODEL": TERMINAL,
+    "vllm-router --port 8001 --service-discovery static --static-backends http://gpu1:8000,http://gpu2:8000      "
+    "--static-models MODEL,MODEL --routing-logic session --session-key x-session-id": ROUTER,
+    "smg --worker-urls http://gpu1:8000 http://gpu2:8000 --policy cache_aware --routing-key-override": ROUTER,
+    "python -m dynamo.frontend --http-port 8000 --router-mode kv --router-session-affinity-ttl-secs 600": ROUTER,
     "docker build -f deploy/Dockerfile -t antiphon .": DOCKER,
     "docker build -f deploy/Dockerfile -t antiphon --build-arg EXTRAS=all .": DOCKER,
     "docker compose -f deploy/compose.yaml up --build": DOCKER,
