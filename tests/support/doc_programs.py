@@ -50,6 +50,7 @@ class Script:
     adds: bool = False
     # What has happened in the gateway before.
     before: Callable[[GatewayUnderTest], Awaitable[None]] | None = None
+    admin_key: tuple[str, ...] = ()
 
     def is_shown_by(self, output: str) -> bool:
         return re.fullmatch(self.shows, output) is not None if self.is_pattern else output == self.shows
@@ -116,12 +117,18 @@ RUN_HERE: Mapping[str, Sequence[Script]] = {
         )
     ],
     "docs/code_interpreter.md": [
-        Script([answer(call("python", f'{{"code": "{PLOT}"}}'), finish="tool_calls"), text("Here it is.")], "saved plot.png\n")
+        Script(
+            [
+                answer(call("python", f'{{"code": "{PLOT}"}}'), finish="tool_calls"),
+                text("See [it](sandbox:/mnt/data/plot.png)."),
+            ],
+            "saved plot.png\n",
+        )
     ],
     "docs/tools.md": [
         Script([answer(call("image_generation", '{"prompt": "a cat"}'), finish="tool_calls"), text("Here it is.")], "")
     ],
-    "docs/teams.md": [Script([], "1767225600 ada qwen3 700 30\n", before=used_in_january)],
+    "docs/teams.md": [Script([], "1767225600 ada qwen3 700 30\n", before=used_in_january, admin_key=("ADMIN_KEY",))],
 }
 
 
@@ -166,6 +173,7 @@ async def prepared(script: Script, engine: MockEngine, folder: Path) -> AsyncIte
             "extensions": Extensions(checker=CHECKER, kernels=ScriptedKernels({PLOT: _draw})),
             "containers": ContainerSettings(),
             "cache_dir": str(folder / "cache"),
+            "admin_key": script.admin_key,
         }
         gateway = await stack.enter_async_context(running_gateway(engine, **settings))
         if script.before is not None:
