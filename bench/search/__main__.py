@@ -2,8 +2,10 @@
 
 `PYTHONPATH=tests python -m bench.search --model FILE --write`, where FILE is all-MiniLM-L6-v2: a gateway downloads it into
 `models/` of its cache. `--engine URL` adds rows with queries that the default model of that engine has written, and with its
-order of the passages: two short answers for each question, in the time that a gateway gives them. The log says where there was
-none.
+order of the passages: short answers, in the time that a gateway gives them. The log says where there was none.
+
+Where the model is on another machine, `--record FILE` writes the requests that it has to answer, and `--answers FILE` uses the
+answers: see `bench.search.answers`. A row for which an answer is missing is left out.
 """
 
 import argparse
@@ -30,7 +32,9 @@ from antiphon.gateway.runs.short_answers import ModelJudge, QueryRewriter
 from antiphon.store import open_store
 from antiphon.store.files.records import Chunking
 from bench.retrieval import PAGE, rewritten
+from bench.search.answers import read_answers
 from bench.search.corpora import CACHE, CORPORA, Corpus, Question
+from bench.search.recorded import recorded_engine
 
 if TYPE_CHECKING:
     from antiphon.files.vector_stores.search.embeddings import Vectors
@@ -97,12 +101,14 @@ def rewritten_way(index: ChunkIndex, rewriter: QueryRewriter) -> Way:
     return found
 
 
-def judged_way(index: ChunkIndex, judge: ModelJudge) -> Way:
-    """In the order of the model."""
+def judged_way(index: ChunkIndex, judge: ModelJudge, rewriter: QueryRewriter | None = None) -> Way:
+    """In the order of the model; with its queries, too, if there is a rewriter."""
 
     async def found(question: Question) -> list[str]:
-        passages = await index.search([STORE], [question.text], Wanted(most=MOST_JUDGED))
-        order = await judge.order(OWNER, [question.text], [each.text for each in passages])
+        asked = [question.text]
+        queries = asked if rewriter is None else await rewriter.rewrite(OWNER, asked) or asked
+        passages = await index.search([STORE], queries, Wanted(most=MOST_JUDGED))
+        order = await judge.order(OWNER, queries, [each.text for each in passages])
         return [passages[place].file for place in order][:DEPTH]
 
     return found
@@ -147,7 +153,14 @@ async def score(way: Way, asked: Sequence[Question]) -> Score:
 HEAD = "| corpus | search | own words: @5 | @10 | MRR | other words: @5 | @10 | MRR |\n| --- | --- |" + " --- |" * 6
 
 
-async def rows(corpus: Corpus, embedders: Sequence[Embedder], gateway: Gateway | None) -> AsyncIterator[str]:
+class Model(NamedTuple):
+    """The model that writes queries and orders passages, and how many requests have had no answer up to now."""
+
+    gateway: Gateway
+    missed: Callable[[], int]
+
+
+async def rows(corpus: Corpus, embedders: Sequence[Embedder], model: Model | None) -> AsyncIterator[str]:
     yield await row(corpus, "FTS5", plain_fts5(corpus))
     for embedder in embedders:
         async with filled_index(corpus, embedder) as index:
@@ -156,9 +169,21 @@ async def rows(corpus: Corpus, embedders: Sequence[Embedder], gateway: Gateway |
             yield await row(corpus, f"{embedder.model}", way(index, Wanted(most=DEPTH, text_weight=0)))
             both = f"words and {embedder.model}"
             yield await row(corpus, both, way(index, Wanted(most=DEPTH)))
-            if gateway is not None and embedder is embedders[-1]:
-                yield await row(corpus, f"{both}, queries by the model", rewritten_way(index, QueryRewriter(gateway)))
-                yield await row(corpus, f"{both}, ordered by the model", judged_way(index, ModelJudge(gateway)))
+            if model is not None and embedder is embedders[-1]:
+                for what, found in model_ways(index, model.gateway).items():
+                    before = model.missed()
+                    measured = await row(corpus, f"{both}, {what}", found)
+                    if model.missed() == before:
+                        yield measured
+
+
+def model_ways(index: ChunkIndex, gateway: Gateway) -> dict[str, Way]:
+    rewriter, judge = QueryRewriter(gateway), ModelJudge(gateway)
+    return {
+        "queries by the model": rewritten_way(index, rewriter),
+        "ordered by the model": judged_way(index, judge),
+        "both by the model": judged_way(index, judge, rewriter),
+    }
 
 
 async def row(corpus: Corpus, name: str, way: Way) -> str:
@@ -167,15 +192,29 @@ async def row(corpus: Corpus, name: str, way: Way) -> str:
     return f"| {corpus.name} | {name} | {' | '.join(figures)} |"
 
 
-async def run(corpora: Sequence[Corpus], model: Path | None, engine: str | None) -> str:
+@asynccontextmanager
+async def answering(chosen: argparse.Namespace) -> AsyncIterator[Model | None]:
+    async with AsyncExitStack() as opened:
+        if chosen.engine is not None:
+            yield Model((await opened.enter_async_context(running_gateway(chosen.engine))).gateway, lambda: 0)
+        elif chosen.answers or chosen.record is not None:
+            answers = read_answers(chosen.answers or [])
+            engine = await opened.enter_async_context(recorded_engine(answers, chosen.record))
+            gateway = (await opened.enter_async_context(running_gateway(engine.url))).gateway
+            yield Model(gateway, lambda: engine.missed)
+            print(f"{engine.missed} requests had no answer")
+        else:
+            yield None
+
+
+async def run(chosen: argparse.Namespace) -> str:
     embedders: list[Embedder] = [CachedEmbedder(WordVectors())]
-    embedders += [CachedEmbedder(SentenceVectors(model))] if model is not None else []
+    embedders += [CachedEmbedder(SentenceVectors(chosen.model))] if chosen.model is not None else []
     lines = [HEAD]
     print(HEAD)
-    async with AsyncExitStack() as opened:
-        gateway = (await opened.enter_async_context(running_gateway(engine))).gateway if engine is not None else None
-        for corpus in corpora:
-            async for each in rows(corpus, embedders, gateway):
+    async with answering(chosen) as model:
+        for name in chosen.corpus or CORPORA:
+            async for each in rows(CORPORA[name], embedders, model):
                 print(each, flush=True)
                 lines.append(each)
     return "\n".join(lines)
@@ -186,9 +225,11 @@ def main() -> None:
     parser.add_argument("--corpus", choices=list(CORPORA), action="append", help="only this one")
     parser.add_argument("--model", type=Path, help="the file of all-MiniLM-L6-v2")
     parser.add_argument("--engine", metavar="URL", help="an engine whose default model writes queries and orders passages")
+    parser.add_argument("--answers", metavar="FILE", type=Path, action="append", help="its answers, where it is not here")
+    parser.add_argument("--record", metavar="FILE", type=Path, help="write the requests that have no answer yet")
     parser.add_argument("--write", action="store_true", help="write the table into docs/file_search.md")
     chosen = parser.parse_args()
-    table = asyncio.run(run([CORPORA[name] for name in chosen.corpus or CORPORA], chosen.model, chosen.engine))
+    table = asyncio.run(run(chosen))
     if chosen.write:
         PAGE.write_text(rewritten(PAGE.read_text(encoding="utf-8"), "quality", table), encoding="utf-8")
 
