@@ -5,6 +5,7 @@ import signal
 import subprocess
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from support.stores import Clock
 from antiphon import logs
 from antiphon.settings.tables import VectorStoreSettings
 from antiphon.store import Store, open_store
+from antiphon.store.files import pgvector
 
 # Machines differ in speed; no test depends on timing.
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -157,6 +159,38 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
             yield database
     else:
         yield f"sqlite:{tmp_path / 'responses.db'}" if request.param == "sqlite" else "memory:"
+
+
+# What compares the vectors of files: the gateway in each of the databases that keep them, or pgvector.
+VECTOR_DATABASES = ("memory", "sqlite", "postgres", "postgres_with_pgvector")
+
+
+@pytest_asyncio.fixture(params=["memory", *(pytest.param(kind, marks=pytest.mark.slow) for kind in VECTOR_DATABASES[1:])])
+async def vector_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    """The URL of a store of files. One kind stands for all but in the slow tests."""
+    async with vector_database(request, tmp_path) as url:
+        yield url
+
+
+@pytest_asyncio.fixture(params=VECTOR_DATABASES)
+async def every_vector_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    """The same, with every kind in all tests."""
+    async with vector_database(request, tmp_path) as url:
+        yield url
+
+
+@asynccontextmanager
+async def vector_database(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[str]:
+    """What pgvector needs is there from the beginning: so all of the searches use it."""
+    if not request.param.startswith("postgres"):
+        yield f"sqlite:{folder / 'responses.db'}" if request.param == "sqlite" else "memory:"
+        return
+    server: PostgresServer = request.getfixturevalue(request.param)
+    with server.shared_database() as database:
+        if "pgvector" in request.param:
+            async with open_store(database) as opened:
+                await opened.files.database.maintain(pgvector.create())
+        yield database
 
 
 @pytest_asyncio.fixture

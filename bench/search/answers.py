@@ -77,7 +77,9 @@ async def answer_all(engine: str, requests: Path, out: Path, concurrency: int) -
                 return True
 
             failed = 0
-            for number, each in enumerate(asyncio.as_completed([answer(line) for line in waiting]), 1):
+            # In their order: `as_completed` would begin them in any.
+            tasks = [asyncio.create_task(answer(line)) for line in waiting]
+            for number, each in enumerate(asyncio.as_completed(tasks), 1):
                 failed += not await each
                 if number % REPORTED == 0 or number == len(waiting):
                     print(f"{number} of {len(waiting)}", flush=True)

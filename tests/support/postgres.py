@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from support.programs import Missing, found_or_installed
@@ -53,12 +53,14 @@ def programs_with_pgvector() -> Path:
 
 
 class PostgresServer:
-    def __init__(self, programs: Path | None = None) -> None:
+    def __init__(self, programs: Path | None = None, data: Path | None = None, options: Sequence[str] = OPTIONS) -> None:
+        """`data`: the directory of its files, which stays; else they are in a temporary one."""
         self._programs = programs or find_programs()
         self._user = _unprivileged()
         # Short, because the path of a socket has a maximum length.
         self.folder = Path(tempfile.mkdtemp(prefix="pg"))
-        self._data = self.folder / "data"
+        self._data = data or self.folder / "data"
+        self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         self._databases = 0
         self._emptied: list[str] = []
@@ -66,13 +68,21 @@ class PostgresServer:
     def create(self) -> None:
         if self._user is not None:
             shutil.chown(self.folder, self._user)
+            shutil.chown(self._data.parent, self._user)
         options = ["-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"]
         self._run("initdb", "-D", str(self._data), *options)
 
     def start(self) -> None:
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [self._programs / "postgres", "-D", self._data, "-k", self.folder, *(f"--{option}" for option in OPTIONS)],
+                [
+                    self._programs / "postgres",
+                    "-D",
+                    self._data,
+                    "-k",
+                    self.folder,
+                    *(f"--{option}" for option in self._options),
+                ],
                 user=self._user,
                 stdout=log,
                 stderr=log,
@@ -102,6 +112,7 @@ class PostgresServer:
                 os.kill(pid, number)
 
     def remove(self) -> None:
+        """All but a directory that stays."""
         self.stop()
         shutil.rmtree(self.folder)
 
@@ -109,7 +120,13 @@ class PostgresServer:
         """Its URL."""
         self._databases += 1
         name = f"test_{self._databases}"
+        self.create_database(name)
+        return self.url_of(name)
+
+    def create_database(self, name: str) -> None:
         self._run("createdb", "-h", str(self.folder), "-U", USER, name)
+
+    def url_of(self, name: str) -> str:
         return f"postgresql://{USER}@/{name}?host={self.folder}"
 
     @contextlib.contextmanager

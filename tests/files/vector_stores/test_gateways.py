@@ -43,9 +43,9 @@ def searching(store: str, **more: Any) -> Any:
     }
 
 
-async def test_the_tool_finds_and_cites_what_was_uploaded(engine: MockEngine) -> None:
+async def test_the_tool_finds_and_cites_what_was_uploaded(engine: MockEngine, vector_url: str) -> None:
     engine.will(SEARCHED, text("Basalt [1]."))
-    async with running_gateway(engine) as gateway, client_of(gateway) as client:
+    async with running_gateway(engine, store=vector_url) as gateway, client_of(gateway) as client:
         store, file = await moon(client)
         response = await client.responses.create(**searching(store))
     found, message = (item.to_dict() for item in response.output)
@@ -56,9 +56,9 @@ async def test_the_tool_finds_and_cites_what_was_uploaded(engine: MockEngine) ->
     assert (cited["type"], cited["file_id"], cited["filename"]) == ("file_citation", file, "moon.txt")
 
 
-async def test_the_tool_searches_only_what_its_filters_let_through(engine: MockEngine) -> None:
+async def test_the_tool_searches_only_what_its_filters_let_through(engine: MockEngine, vector_url: str) -> None:
     engine.will(SEARCHED, text("Nothing."))
-    async with running_gateway(engine) as gateway, client_of(gateway) as client:
+    async with running_gateway(engine, store=vector_url) as gateway, client_of(gateway) as client:
         store, _ = await moon(client)
         filters = {"type": "gt", "key": "year", "value": 2000}
         response = await client.responses.create(**searching(store, filters=filters))

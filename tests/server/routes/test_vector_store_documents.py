@@ -1,16 +1,13 @@
 """Real documents in vector stores, with the openai SDK: uploaded, read, divided, and found."""
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import openai
-import pytest
 import pytest_asyncio
 from support.engine import MockEngine
 from support.gateway import running_gateway
 from support.office_files import MADE, make_ole
 from support.pdfs import make_pdf, make_scan
-from support.postgres import PostgresServer
 
 # A document, what is asked, and what the chunk that is found must have.
 DOCUMENTS = {
@@ -38,21 +35,10 @@ UNREADABLE = {
 }
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def store_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    if request.param == "postgres":
-        server: PostgresServer = request.getfixturevalue("postgres")
-        with server.shared_database() as database:
-            yield database
-    else:
-        folder: Path = tmp_path_factory.mktemp("documents")
-        yield f"sqlite:{folder / 'responses.db'}"
-
-
 @pytest_asyncio.fixture
-async def client(engine: MockEngine, store_url: str) -> AsyncIterator[openai.AsyncOpenAI]:
+async def client(engine: MockEngine, vector_url: str) -> AsyncIterator[openai.AsyncOpenAI]:
     async with (
-        running_gateway(engine, store=store_url) as gateway,
+        running_gateway(engine, store=vector_url) as gateway,
         openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="none", max_retries=0) as client,
     ):
         yield client

@@ -1,8 +1,7 @@
 """Vector stores over HTTP, with the openai SDK."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import openai
@@ -10,11 +9,8 @@ import pytest
 import pytest_asyncio
 from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest, running_gateway
-from support.postgres import PostgresServer
 
 from antiphon.app.lifetime import BESIDE
-from antiphon.store import open_store
-from antiphon.store.files import pgvector
 
 TEXTS = {
     "moon.txt": "The moon is made of basalt and anorthosite.",
@@ -24,23 +20,16 @@ TEXTS = {
 CLIENTS: list[openai.AsyncOpenAI] = []
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres", "postgres_with_pgvector"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param.startswith("postgres"):
-        server: PostgresServer = request.getfixturevalue(request.param)
-        with server.shared_database() as database:
-            yield database
-    else:
-        yield f"sqlite:{tmp_path / 'responses.db'}" if request.param == "sqlite" else "memory:"
+@pytest_asyncio.fixture
+async def gateway(engine: MockEngine, vector_url: str) -> AsyncIterator[GatewayUnderTest]:
+    async with running_gateway(engine, store=vector_url) as running:
+        yield running
 
 
 @pytest_asyncio.fixture
-async def everywhere(request: pytest.FixtureRequest, engine: MockEngine, url: str) -> AsyncIterator[GatewayUnderTest]:
-    """With each kind of store. What pgvector needs is there from the beginning: so all of the searches use it."""
-    if "pgvector" in request.node.name:
-        async with open_store(url) as store:
-            await store.files.database.maintain(pgvector.create())
-    async with running_gateway(engine, store=url) as running:
+async def everywhere(engine: MockEngine, every_vector_url: str) -> AsyncIterator[GatewayUnderTest]:
+    """With each kind of store, also where the slow tests are left out."""
+    async with running_gateway(engine, store=every_vector_url) as running:
         yield running
 
 
@@ -502,9 +491,9 @@ async def test_what_is_in_progress_says_when_to_look_again(gateway: GatewayUnder
 # ---- keys ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_key_sees_and_searches_only_its_own_stores(engine: MockEngine) -> None:
+async def test_a_key_sees_and_searches_only_its_own_stores(engine: MockEngine, vector_url: str) -> None:
     keys = {"ada": ("key-a",), "bob": ("key-b",)}
-    async with running_gateway(engine, keys=keys, admin_key=("admin",)) as gateway:
+    async with running_gateway(engine, store=vector_url, keys=keys, admin_key=("admin",)) as gateway:
         ada, bob, admin = (client_of(gateway, key) for key in ("key-a", "key-b", "admin"))
         id = await upload(ada, "moon.txt")
         store = await ada.vector_stores.create(file_ids=[id])

@@ -1,11 +1,11 @@
 """file_search over files that were uploaded: from the upload to the citation, with every part real but the model."""
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from agents import Agent, FileSearchTool, OpenAIConversationsSession, OpenAIResponsesModel, RunConfig, Runner
 from openai import AsyncOpenAI, NotFoundError
 from openai.types import VectorStore
@@ -14,7 +14,6 @@ from support.background import Background
 from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.pdfs import make_pdf
-from support.postgres import PostgresServer
 
 SEARCHED = answer(call("file_search", '{"queries": ["How is the filter cleaned?"]}'), finish="tool_calls")
 MANUAL = "The filter is cleaned with warm water, once a month."
@@ -23,6 +22,12 @@ DOCUMENTS = {
     "manual.txt": f"The pump needs oil every year.\n\n{MANUAL}".encode(),
     "manual.md": f"# Manual\n\nThe pump needs oil every year.\n\n## Filter\n\n{MANUAL}".encode(),
 }
+
+
+@pytest_asyncio.fixture
+async def gateway(engine: MockEngine, vector_url: str) -> AsyncIterator[GatewayUnderTest]:
+    async with running_gateway(engine, store=vector_url) as running:
+        yield running
 
 
 def client_of(gateway: GatewayUnderTest, key: str = "any") -> AsyncOpenAI:
@@ -45,10 +50,10 @@ def tool(*stores: VectorStore, **members: Any) -> Any:
 
 
 @asynccontextmanager
-async def two_keys(engine: MockEngine) -> AsyncIterator[tuple[AsyncOpenAI, AsyncOpenAI]]:
+async def two_keys(engine: MockEngine, url: str) -> AsyncIterator[tuple[AsyncOpenAI, AsyncOpenAI]]:
     keys = {"ada": ("key-of-ada",), "bob": ("key-of-bob",)}
     async with (
-        running_gateway(engine, keys=keys) as gateway,
+        running_gateway(engine, store=url, keys=keys) as gateway,
         client_of(gateway, "key-of-ada") as ada,
         client_of(gateway, "key-of-bob") as bob,
     ):
@@ -78,23 +83,15 @@ async def test_a_document_is_uploaded_searched_and_cited(gateway: GatewayUnderTe
     assert response.output_text == "With warm water."
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-async def test_either_database_is_searched(
-    kind: str, engine: MockEngine, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+async def test_every_database_is_searched(engine: MockEngine, every_vector_url: str) -> None:
     engine.will(SEARCHED, text("With warm water [1]."))
-    async with AsyncExitStack() as resources:
-        url = f"sqlite:{tmp_path / 'responses.db'}"
-        if kind == "postgres":
-            server: PostgresServer = request.getfixturevalue("postgres")
-            url = resources.enter_context(server.shared_database())
-        gateway = await resources.enter_async_context(running_gateway(engine, store=url))
-        client = await resources.enter_async_context(client_of(gateway))
+    async with running_gateway(engine, store=every_vector_url) as gateway, client_of(gateway) as client:
         store, file_id = await make_store(client, "manual.pdf", year=2026)
         filters = {"type": "eq", "key": "year", "value": 2026}
         response: Any = await client.responses.create(model="mock", input="How?", tools=[tool(store, filters=filters)])
     assert MANUAL in shown_to_model(engine)
-    assert [each.file_id for each in response.output[-1].content[0].annotations] == [file_id]
+    (cited,) = response.output[-1].content[0].annotations
+    assert (cited.file_id, cited.filename, cited.index) == (file_id, "manual.pdf", len("With warm water"))
 
 
 async def test_an_agent_searches_in_a_conversation(gateway: GatewayUnderTest, engine: MockEngine) -> None:
@@ -137,8 +134,8 @@ async def test_a_file_that_was_deleted_is_not_found(gateway: GatewayUnderTest, e
     assert response.output_text == "Nobody knows [1]."
 
 
-async def test_the_vector_stores_of_another_key_are_not_there(engine: MockEngine) -> None:
-    async with two_keys(engine) as (ada, bob):
+async def test_the_vector_stores_of_another_key_are_not_there(engine: MockEngine, vector_url: str) -> None:
+    async with two_keys(engine, vector_url) as (ada, bob):
         store, _ = await make_store(ada)
         own, _ = await make_store(bob)
         refusals = []
