@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -33,8 +34,10 @@ settings.load_profile("default")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Where nothing compiled may be written, every process that a test starts would compile Antiphon anew.
+# Where nothing compiled may be written, every process that a test starts would compile Antiphon anew, and each run of pytest
+# all tests.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 write_to_memory()
 
