@@ -1,5 +1,6 @@
 """A strict engine and a gateway in front of it, and the real model that comes with us, for every test that wants them."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -43,6 +44,15 @@ write_to_memory()
 
 # Validates what every test emits.
 pytest_plugins = ["conformance.plugin"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """The tests themselves are no garbage, and there are so many that a search among them takes a second."""
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

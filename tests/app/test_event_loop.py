@@ -11,14 +11,14 @@ from antiphon.app.start_up import THRESHOLDS, collect_less
 
 
 @pytest.fixture
-def as_before() -> Iterator[None]:
+def nothing_frozen() -> Iterator[None]:
     before = gc.get_threshold()
+    gc.unfreeze()
     yield
     gc.set_threshold(*before)
-    gc.unfreeze()
 
 
-@pytest.mark.usefixtures("as_before")
+@pytest.mark.usefixtures("nothing_frozen")
 def test_what_is_there_is_not_looked_at_again_and_new_objects_less_often() -> None:
     collect_less()
     assert gc.get_freeze_count() > 0

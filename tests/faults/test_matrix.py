@@ -4,7 +4,7 @@ import asyncio
 import gc
 import os
 import weakref
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -30,12 +30,10 @@ ON_TRANSPORT = {"fast": tuple(WAYS), "plain": ("stream", "whole")}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _cheap_collections() -> Iterator[None]:
+def _cheap_collections() -> None:
     """What exists before these tests is not looked at each time that garbage is collected."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,6 +141,8 @@ async def running_gateway(
             yield GatewayUnderTest(f"http://127.0.0.1:{runner.addresses[0][1]}", app, client, reloader)
         finally:
             await runner.cleanup()
+            # aiohttp keeps the applications of its last 1024 handlers, each with all that belongs to its gateway.
+            aiohttp.web_app._cached_build_middleware.cache_clear()
 
 
 @asynccontextmanager
