@@ -66,6 +66,21 @@ async def test_code_that_raises_has_a_return_code(engine: MockEngine, tmp_path: 
     assert result["stdout"] == "ZeroDivisionError: division by zero"
 
 
+@pytest.mark.parametrize("printed", ["4", "", "ZeroDivisionError: division by zero"])
+async def test_what_the_model_saw_of_its_code_is_sent_again_when_the_history_comes_back(
+    engine: MockEngine, tmp_path: Path, printed: str
+) -> None:
+    engine.will(RUN, text("Done."), text("Yes."))
+    kernels = ScriptedKernels({CODE: lambda folder: KernelRun(printed, failed="Error" in printed)})
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        message = await create(gateway, tools=TOOLS)
+        seen = engine.last["messages"]
+        history = [*HI, {"role": "assistant", "content": message["content"]}, *HI]
+        await create(gateway, history, tools=TOOLS)
+    # The engine has them in its cache.
+    assert engine.last["messages"][: len(seen)] == seen
+
+
 @pytest.mark.parametrize("form", ["id", "object"])
 async def test_a_later_request_goes_on_in_the_same_container(engine: MockEngine, tmp_path: Path, form: str) -> None:
     engine.will(RUN, text("One."), RUN, text("Two."), RUN, text("Three."))

@@ -176,6 +176,41 @@ def test_calls_of_a_server_come_back_as_its_items() -> None:
     assert last["role"] == "assistant"
 
 
+@pytest.mark.parametrize(
+    ("result", "logs"),
+    [
+        ({"stdout": "1", "stderr": "", "return_code": 0}, "1"),
+        ({"stdout": "", "stderr": "", "return_code": 0}, ""),
+        # As this server shows code that raised.
+        (
+            {"stdout": "ZeroDivisionError: division by zero", "stderr": "", "return_code": 1},
+            "ZeroDivisionError: division by zero",
+        ),
+        ({"stdout": "1", "stderr": "a warning", "return_code": 0}, "1\na warning"),
+        ({"stdout": "", "stderr": "killed", "return_code": 137}, "killed\n(return code 137)"),
+        ({"stdout": "", "stderr": "", "return_code": 1}, "(return code 1)"),
+        ({"stdout": "1"}, "1"),
+    ],
+)
+def test_the_result_of_code_comes_back_as_the_model_saw_it(result: dict[str, Any], logs: str) -> None:
+    blocks = [
+        {"type": "server_tool_use", "id": "s", "name": "code_execution", "input": {"code": "1 / 0"}},
+        {"type": "code_execution_tool_result", "tool_use_id": "s", "content": {"type": "code_execution_result", **result}},
+    ]
+    (ran,) = items({"role": "assistant", "content": blocks})
+    assert (ran["code"], ran["outputs"]) == ("1 / 0", [{"type": "logs", "logs": logs}])
+
+
+def test_the_result_of_code_that_could_not_run_has_no_output() -> None:
+    failed = {"type": "code_execution_tool_result_error", "error_code": "unavailable"}
+    blocks = [
+        {"type": "server_tool_use", "id": "s", "name": "code_execution", "input": {"code": "1"}},
+        {"type": "code_execution_tool_result", "tool_use_id": "s", "content": failed},
+    ]
+    (ran,) = items({"role": "assistant", "content": blocks})
+    assert (ran["status"], ran["outputs"]) == ("failed", [])
+
+
 # ---- what the answer must be -----------------------------------------------------------------------------------------
 
 

@@ -19,6 +19,8 @@ from antiphon.wire.responses import OutputItem, ToolSearchCall
 SEARCH, FETCH, CODE, FIND_TOOLS = "web_search", "web_fetch", "code_execution", "tool_search_tool"
 # Why there is no result. Anthropic has a list of such codes for each tool, and this one in all of them.
 UNAVAILABLE = "unavailable"
+# How a model sees with what its code ended.
+RETURNED = "(return code {code})"
 
 
 class ServerCall(NamedTuple):
@@ -195,10 +197,20 @@ def _read_fetch(use: Block, result: Block) -> Item:
 
 def _read_code(use: Block, result: Block) -> Item:
     content = result.get("content")
-    printed = content.get("stdout") if isinstance(content, dict) else None
-    outputs = [{"type": "logs", "logs": printed}] if isinstance(printed, str) and printed else []
+    ran = content if isinstance(content, dict) and isinstance(content.get("stdout"), str) else None
+    # Also where nothing was printed: the model has seen that, too.
+    outputs = [] if ran is None else [{"type": "logs", "logs": _printed(ran)}]
     made = {"type": "code_interpreter_call", "code": _input(use, "code"), "container_id": "", "outputs": outputs}
     return {**made, "status": _status(result)}
+
+
+def _printed(result: Mapping[str, Any]) -> str:
+    """As the model has seen it: both streams and, where they do not say that it failed, with what code it ended."""
+    texts = [text for text in (result.get("stdout"), result.get("stderr")) if isinstance(text, str) and text]
+    code = result.get("return_code")
+    # Code that raises ends with 1, and prints why. This server shows the model nothing more.
+    says_why = code in (None, 0) or (code == 1 and texts)
+    return "\n".join(texts if says_why else [*texts, RETURNED.format(code=code)])
 
 
 def _read_mcp(use: Block, result: Block) -> Item:
