@@ -3,6 +3,7 @@
 import os
 import platform
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from support.engine import MockEngine
 from support.kernels import interpreting
 
 from antiphon.sandbox.cgroups import Cgroup, Cgroups, find_cgroups
-from antiphon.sandbox.probe import NoSandbox, open_sandbox, probe
+from antiphon.sandbox.probe import NoSandbox, _outside, open_sandbox, probe
 from antiphon.sandbox.runs import GIB, SandboxLimits
 from antiphon.sandbox.sandbox import Sandbox
 from antiphon.settings.tables import ContainerSettings
@@ -76,6 +77,21 @@ async def test_here_it_holds_and_nothing_is_left(monkeypatch: pytest.MonkeyPatch
     sandbox = await open_sandbox()
     assert await probe(sandbox) is None
     assert not list(tmp_path.iterdir())
+
+
+def test_what_a_process_that_was_killed_has_left_is_removed_by_the_next_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "getpid", lambda: other.pid)
+            folder = _outside()
+        assert _outside() != folder
+        assert (folder / "outside").exists()
+        other.kill()
+    assert uvloop.run(probe(Sandbox(find_cgroups()))) is None
+    assert not folder.exists()
 
 
 async def test_it_holds_for_a_gateway_that_is_not_root_too(monkeypatch: pytest.MonkeyPatch) -> None:

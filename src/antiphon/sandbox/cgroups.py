@@ -156,11 +156,11 @@ class Cgroups:
 
     def _leftovers(self) -> set[str]:
         names = {path.name.removeprefix(PREFIX) for parent in self._parents.values() for path in parent.glob(f"{PREFIX}*")}
-        return {name for name in names if _has_died(name)}
+        return {name for name in names if has_died(name)}
 
 
 def group_name() -> str:
-    """A new name, which says whose it is."""
+    """A new name, which says whose it is: `has_died` reads it."""
     return f"{_process_name(os.getpid())}-{secrets.token_hex(6)}"
 
 
@@ -170,7 +170,7 @@ def _process_name(pid: int) -> str:
     return f"{pid}-{Path('/proc/self/ns/pid').stat().st_ino}-{began}"
 
 
-def _has_died(name: str) -> bool:
+def has_died(name: str) -> bool:
     gateway = name.rpartition("-")[0]
     pid, _, rest = gateway.partition("-")
     if rest.partition("-")[0] != str(Path("/proc/self/ns/pid").stat().st_ino):

@@ -1,6 +1,7 @@
 """Whether the sandbox works on this machine: tried from the inside, before any code of a model runs."""
 
 import asyncio
+import contextlib
 import json
 import os
 import platform
@@ -13,13 +14,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from antiphon.sandbox.cgroups import THIS_PROCESS, NoCgroups, find_cgroups
+from antiphon.sandbox.cgroups import THIS_PROCESS, NoCgroups, find_cgroups, group_name, has_died
 from antiphon.sandbox.folder import remove_folder
 from antiphon.sandbox.kernel import Kernel, KernelFailed
 from antiphon.sandbox.runs import MIB, SandboxLimits
 from antiphon.sandbox.sandbox import Sandbox, UnusablePython
 from antiphon.sandbox.seccomp import ARCHITECTURES, supported
 
+# Of its folder for temporary files.
+PREFIX = "antiphon-probe-"
 # Small, so that a limit that does not work does no harm.
 LIMITS = SandboxLimits(memory=64 * MIB, processes=16, disk=16 * MIB)
 SECONDS = 10.0
@@ -203,8 +206,15 @@ async def _comes_to_rest(kernel: Kernel) -> bool:
 
 
 def _outside() -> Path:
-    """A folder for the code, and a file beside it."""
-    outside = Path(tempfile.mkdtemp(prefix="antiphon-probe-"))
+    """A folder for the code, and a file beside it. Removes those of processes that were killed meanwhile."""
+    temporary = Path(tempfile.gettempdir())
+    for left in temporary.glob(f"{PREFIX}*-*-*-*"):
+        # Others' cannot be removed, and it does no harm to leave one.
+        with contextlib.suppress(OSError):
+            if has_died(left.name.removeprefix(PREFIX)) and left.lstat().st_uid == os.geteuid():
+                remove_folder(left)
+    outside = temporary / f"{PREFIX}{group_name()}"
+    outside.mkdir(mode=0o700)
     outside.chmod(0o755)  # what hides the file must not be a missing right to look
     (outside / "data").mkdir()
     (outside / "outside").write_text("nobody inside sees this", encoding="utf-8")
