@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
+from functools import partial
 from typing import Any, TextIO
 
 import typer
@@ -137,8 +138,9 @@ class ReadingView:
         with suppress(GatewayFailed, KeyError):
             while not self._ended.wait(LOOK):
                 running = self._client.get("/inspector/engines", timeout=PATIENCE)["running"]
-                states = [run["state"] for run in running if run["id"] == response_id]
-                if states and "%" in states[0] and not self._ended.is_set():
+                # An older gateway does not say how much is read.
+                states = [run["state"] for run in running if run["id"] == response_id and run.get("prompt_read") is not None]
+                if states and not self._ended.is_set():
                     self._show(states[0])
         if self._shows:
             self._write(CLEARED)
@@ -159,19 +161,17 @@ class Chat:
         self._screen = screen
         # The response that the next one continues.
         self._previous: str | None = None
-        self._reading = ReadingView(client, sys.stdout)
 
     def ask(self, text: str) -> bool:
         """Shows the answer. False: there is none, or not all of it."""
         body = {"model": self._model, "input": text, "stream": True, "previous_response_id": self._previous}
         try:
-            self._reading = ReadingView(self._client, sys.stdout)
             with (
-                closing(self._reading),
+                closing(ReadingView(self._client, sys.stdout)) as reading,
                 closing(self._client.stream("/v1/responses", {k: v for k, v in body.items() if v is not None})) as events,
             ):
                 # All of them: what is left unread when the connection is closed looks like a client that has gone.
-                is_complete = any(list(map(self._show, events)))
+                is_complete = any(list(map(partial(self._show, reading), events)))
             if self._client.notice is not None:
                 self._screen.note(f"[{self._client.notice}]")
             return is_complete
@@ -181,13 +181,13 @@ class Chat:
             self._screen.note(STOPPED)
         return False
 
-    def _show(self, event: Mapping[str, Any]) -> bool:
+    def _show(self, reading: ReadingView, event: Mapping[str, Any]) -> bool:
         """True: the answer is complete."""
         kind = event["type"]
         if kind == "response.created":
-            self._reading.begin(event["response"]["id"])
+            reading.begin(event["response"]["id"])
         elif kind not in OPENING:
-            self._reading.close()
+            reading.close()
         if kind in TEXT:
             self._screen.text(event["delta"])
         elif kind in REASONING:

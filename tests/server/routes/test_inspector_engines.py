@@ -110,7 +110,8 @@ async def test_a_response_whose_engine_is_silent_is_reading_the_prompt(gateway: 
 
     engine.will(silent)
     streaming = asyncio.create_task(gateway.stream("Hi"))
-    await until(gateway, "reading the prompt")
+    (running,) = await until(gateway, "reading the prompt")
+    assert running["prompt_read"] is None
     go_on.set()
     await streaming
 
@@ -132,7 +133,7 @@ async def test_a_long_prompt_is_read_with_reports_of_how_far(asked: str, sent: b
     mock.will(reading)
     async with started(mock), running_gateway(mock) as gateway:
         streaming = asyncio.create_task(gateway.stream(asked))
-        await until(gateway, "reading the prompt, 25%")
+        (running,) = await until(gateway, "reading the prompt, 25%")
         # The client has got nothing: it still gets its signs of life.
         assert [run.reads for run in gateway.gateway.in_flight.runs] == [0]
         (row,) = (await gateway.get("/inspector/requests"))[1]["data"]
@@ -141,7 +142,7 @@ async def test_a_long_prompt_is_read_with_reports_of_how_far(asked: str, sent: b
         (ended,) = await rows(gateway)
         view = await opened(gateway, 1)
     assert mock.last.get("return_progress") is sent
-    assert (row["prompt_read"], ended["prompt_read"]) == (0.25, None)
+    assert (running["prompt_read"], row["prompt_read"], ended["prompt_read"]) == (0.25, 0.25, None)
     assert events[-1]["type"] == "response.completed"
     assert view["exact"] is True
 

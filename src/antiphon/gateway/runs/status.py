@@ -123,7 +123,14 @@ def _run(run: ResponseRun) -> dict[str, Any]:
         "channel": run.channel,
         "seconds": round(asyncio.get_running_loop().time() - run.arrived, 3),
         "state": _state(run),
+        "prompt_read": _prompt_read(run),
     }
+
+
+def _prompt_read(run: ResponseRun) -> float | None:
+    """How much of the prompt the engine has read, from 0 to 1, while it does that and reports it."""
+    is_reading = isinstance(run.step, Ask) and not run.waits and run.first_output is None
+    return run.progress.share if is_reading and run.progress is not None else None
 
 
 def _state(run: ResponseRun) -> str:
@@ -133,4 +140,5 @@ def _state(run: ResponseRun) -> str:
         return "waiting for the engine"
     if run.first_output is not None:
         return "writing"
-    return READING if run.progress is None else f"{READING}, {run.progress.share:.0%}"
+    share = _prompt_read(run)
+    return READING if share is None else f"{READING}, {share:.0%}"
