@@ -112,7 +112,7 @@ cli/clients
 cli/codex
 cli/claude
 cli/connect
-cli/commands.py
+cli/commands
 cli/__init__.py
 """.split()
 

@@ -14,6 +14,18 @@ from antiphon.settings.settings import Settings
 from antiphon.settings.sources import load
 
 
+def test_a_broken_file_of_a_prompt_stops_no_command_of_keys(tmp_path: Path) -> None:
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "broken.md").write_text("+++\nnot TOML\n+++\nHi")
+    environment = {"ANTIPHON_PROMPTS": str(tmp_path / "prompts"), "ANTIPHON_STORE": f"sqlite:{tmp_path / 'responses.db'}"}
+    runner = CliRunner(env=environment)
+    assert runner.invoke(app, ["key", "new", "ada"]).exit_code == 0
+    revoked = runner.invoke(app, ["key", "revoke", "ada"])
+    assert (revoked.exit_code, "1 key of ada is refused" in revoked.output) == (0, True), revoked.output
+    served = runner.invoke(app, ["serve", "--upstream", "http://127.0.0.1:9"])
+    assert (served.exit_code, "broken.md" in served.output) == (2, True), served.output
+
+
 def hash_of(key: str) -> str:
     return blake2b(key.encode(), digest_size=16).hexdigest()
 

@@ -20,7 +20,14 @@ from antiphon.settings.tables import McpSettings, ToolSettings, VectorStoreSetti
 
 
 def load_settings(flags: Mapping[str, Any], file: Path | None) -> Settings:
-    """Raises SettingsError."""
+    """For a gateway. Raises SettingsError."""
+    chosen = load_without_prompts(flags, file)
+    _check_prompts(chosen)
+    return chosen
+
+
+def load_without_prompts(flags: Mapping[str, Any], file: Path | None) -> Settings:
+    """For what is no gateway: people edit the files of prompts while it serves. Raises SettingsError."""
     chosen = load(flags, file=file)
     read_chat_template(chosen)
     key_owners(chosen)
@@ -30,7 +37,6 @@ def load_settings(flags: Mapping[str, Any], file: Path | None) -> Settings:
     check_hosts("fetch_hosts", chosen.fetch_hosts)
     _check_tables(chosen)
     _check_webhooks(chosen)
-    _check_prompts(chosen)
     if chosen.otel and not _has_opentelemetry():
         raise SettingsError(missing_extra("otel", "otel"))
     if chosen.dialect is not None and chosen.dialect not in BY_NAME:
