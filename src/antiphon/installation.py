@@ -4,6 +4,7 @@ Antiphon is in no public index, so that is a checkout or a wheel. A package by i
 """
 
 import json
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -74,6 +75,17 @@ class Installation(NamedTuple):
         if self.installer == "uv":
             return f"uv pip install --python {python}" if python else "uv pip install"
         return f"{python} -m pip install" if python else "pip install"
+
+
+def own_command() -> str:
+    """What a person types in the folder of this process to run `antiphon`. `make serve` installs it where no `PATH` leads."""
+    if shutil.which("antiphon") is not None:
+        return "antiphon"
+    installed = shutil.which("antiphon", path=str(Path(sys.executable).parent))
+    if installed is None:
+        return f"{sys.executable} -m antiphon"
+    place = Path(installed)
+    return str(place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place)
 
 
 def missing_extra(what: str, extra: str) -> str:

@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -50,9 +51,23 @@ async def test_people_see_where_it_is_what_is_behind_it_and_what_to_do_next(engi
         shown = await terminal.shows("JSON checked here")
         assert f"Antiphon is ready at http://127.0.0.1:{port}/v1\n" in shown
         assert f"  Inspector:  http://127.0.0.1:{port}/\n" in shown
-        assert re.search(r"antiphon chat +talk to it here\n +antiphon codex +let Codex work with it\n", shown)
+        assert re.search(r"antiphon chat +talk to it here\n.+antiphon codex +let Codex work with it\n", shown)
         assert f"  plain at {engine.url}: mock (tools, choices prompted, JSON checked here)\n" in shown
         assert "{" not in shown
+
+
+async def test_the_next_steps_are_commands_that_can_be_typed(engine: MockEngine, tmp_path: Path) -> None:
+    # A command that is installed, and one that is only in an environment to which no PATH leads, as after `make serve`.
+    (command := tmp_path / "antiphon").write_text("#!/bin/sh\n")
+    command.chmod(0o755)
+    inside = Path(sys.executable).parent / "antiphon"
+    assert inside.is_file()
+    shown_as = inside.relative_to(Path.cwd()) if inside.is_relative_to(Path.cwd()) else inside
+    for path, typed in ((f"{tmp_path}:/usr/bin:/bin", "antiphon"), ("/usr/bin:/bin", str(shown_as))):
+        async with in_terminal("--port", "0", "--upstream", engine.url, PATH=path) as (_, terminal):
+            shown = await terminal.shows("JSON checked here")
+        assert f"  Next:       {typed} chat      talk to it here\n" in shown
+        assert f"\n              {typed} ps        see what it does\n" in shown
 
 
 async def test_without_the_inspector_its_address_is_not_shown(engine: MockEngine) -> None:

@@ -16,6 +16,7 @@ from antiphon.core.knowledge.help import HelpSetting
 from antiphon.core.knowledge.knowledge import Model
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL
 from antiphon.engines.upstream import Engine
+from antiphon.installation import own_command
 from antiphon.server.parts import APP
 
 MAX_MODELS_SHOWN = 10
@@ -29,10 +30,13 @@ TOOLS = {
 }
 # Seconds that the line about an engine waits for the results of its probes.
 PROBES_TIMEOUT = 15.0
-NEXT = """  Next:       antiphon chat      talk to it here
-              antiphon codex     let Codex work with it
-              antiphon claude    let Claude Code work with it
-              antiphon ps        see what it does"""
+# What a person does next: a command of Antiphon, and what it is for.
+NEXT = {
+    "chat": "talk to it here",
+    "codex": "let Codex work with it",
+    "claude": "let Claude Code work with it",
+    "ps": "see what it does",
+}
 
 
 class Address(Struct, frozen=True):
@@ -75,7 +79,13 @@ class Banner(Struct, frozen=True):
 
     def _for_people(self) -> str:
         page = f"  Inspector:  {local_url(self.address.host, self.address.port)}/\n" if self.has_inspector else ""
-        return f"  Version:    {__version__}. Ctrl-C stops it.\n{page}{NEXT}"
+        return f"  Version:    {__version__}. Ctrl-C stops it.\n{page}  Next:       {next_steps(own_command())}"
+
+
+def next_steps(command: str) -> str:
+    """One line for each, below each other. `command`: by which Antiphon is run here."""
+    width = max(map(len, NEXT))
+    return f"\n{' ' * 14}".join(f"{command} {name:<{width}}    {what}" for name, what in NEXT.items())
 
 
 def describe(engine: Engine, named: Sequence[str] = (), help: HelpSetting = "auto") -> str:
