@@ -24,9 +24,9 @@ async def chat(*arguments: str, piped: str | None = None, **environment: str) ->
 
 
 @asynccontextmanager
-async def talking(engine: MockEngine, data: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, Terminal]]:
+async def talking(engine: MockEngine, data: Path, **more: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, Terminal]]:
     """A conversation in a terminal, with a gateway that is found by itself."""
-    environment = {"ANTIPHON_DATA_DIR": str(data)}
+    environment = {"ANTIPHON_DATA_DIR": str(data), **more}
     async with (
         served("--port", "0", "--upstream", engine.url, **environment),
         in_terminal("chat", **environment) as (process, terminal),
@@ -98,6 +98,24 @@ async def test_how_far_a_long_prompt_is_read_is_shown_until_the_answer_begins(tm
     async with started(mock), talking(mock, tmp_path) as (_, terminal):
         terminal.type(b"Hi" + ENTER)
         await terminal.shows("[reading the prompt, 25%]")
+        go_on.set()
+        await terminal.shows("Done\n> ")
+
+
+@pytest.mark.parametrize(("inspector", "state"), [("true", "reading the prompt"), ("false", "waiting for the answer")])
+async def test_an_answer_that_is_waited_for_is_no_silence(
+    inspector: str, state: str, engine: MockEngine, tmp_path: Path
+) -> None:
+    go_on = asyncio.Event()
+
+    async def slow(write: Writer) -> None:
+        await go_on.wait()
+        await write(text("Done"))
+
+    engine.will(slow)
+    async with talking(engine, tmp_path, ANTIPHON_INSPECTOR=inspector) as (_, terminal):
+        terminal.type(b"Hi" + ENTER)
+        await terminal.shows(f"[{state}, ")
         go_on.set()
         await terminal.shows("Done\n> ")
 

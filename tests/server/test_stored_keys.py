@@ -4,6 +4,7 @@ import asyncio
 import json
 import sqlite3
 import subprocess
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
@@ -24,7 +25,8 @@ from antiphon.cli.team.keys import in_store, limit, list_keys, revoke, rotate, s
 from antiphon.gateway.usage.budgets import Budget
 from antiphon.settings.errors import SettingsError
 from antiphon.settings.settings import Settings
-from antiphon.settings.tables import BudgetSettings, UsageSettings
+from antiphon.settings.tables import BudgetSettings, PriceSettings, UsageSettings
+from antiphon.store.account_records import Counts, UsageEntry, UsageKind
 
 BODY = {"model": "mock", "input": "Hi"}
 OPTIONS: dict[str, Any] = {"api_key": ("set",)}
@@ -155,6 +157,34 @@ async def test_the_list_shows_every_key_and_none_of_it(tmp_path: Path) -> None:
     assert "ends " in shown
     assert key not in shown
     assert "secret" not in shown
+
+
+async def test_the_list_shows_how_much_of_a_budget_is_used(tmp_path: Path) -> None:
+    usage = UsageSettings(budgets={"*": BudgetSettings(requests_per_day=8)}, prices={"m": PriceSettings(input=40_000)})
+    settings = Settings(store=f"sqlite:{tmp_path / 'responses.db'}", usage=usage)
+    await run(store_new, settings, "ada")
+    await run(store_new, settings, "grace")
+    await run(limit, settings, "ada", Budget(tokens_per_day=50, cost_per_month=10.0))
+    entries = [
+        UsageEntry(str(number), int(time.time()), UsageKind(name, "m", "http"), Counts(2, 0, tokens, 0, 3))
+        for number, (name, tokens) in enumerate((("ada", 50), ("grace", 1)))
+    ]
+    await run(in_store, settings, lambda accounts: accounts.add_usage(entries))
+    shown = json.loads(await run(lambda: list_keys(settings, as_json=True)))["keys"]
+    assert [(key["name"], key["budget"], key["used"]) for key in shown] == [
+        ("ada", "50 tokens a day, 10 a month in costs", "53 (106 %), 2.00 (20 %)"),
+        ("grace", "8 requests a day", "2 (25 %)"),
+    ]
+
+
+async def test_a_new_key_comes_with_its_use_and_the_first_one_with_a_warning(tmp_path: Path) -> None:
+    settings = Settings(store=f"sqlite:{tmp_path / 'responses.db'}")
+    first, second = await run(store_new, settings, "ada"), await run(store_new, settings, "grace")
+    assert "ANTIPHON_API_KEY" in second
+    assert ("It is the first key" in first, "It is the first key" in second) == (True, False)
+    # A gateway with a key of the settings needed one before.
+    settings = Settings(store=f"sqlite:{tmp_path / 'other.db'}", api_key=("set",))
+    assert "It is the first key" not in await run(store_new, settings, "ada")
 
 
 @pytest.mark.parametrize("version", [1, 8])

@@ -3,6 +3,7 @@
 import re
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from functools import partial
@@ -20,6 +21,7 @@ STOPPED = "[stopped: this answer is not part of the conversation]"
 NOTHING_ASKED = "nothing was asked. Give a prompt: antiphon chat 'Why is the sky blue?'"
 # Seconds between two looks at how far a prompt is read, and for one look. The line of it goes when the answer begins.
 LOOK, PATIENCE = 0.5, 2.0
+WAITING = "waiting for the answer"
 CLEARED = "\r\x1b[2K"
 # The events before anything is shown.
 OPENING = frozenset({"response.created", "response.queued", "response.in_progress"})
@@ -112,8 +114,8 @@ class Screen:
 
 
 class ReadingView:
-    """How far the engine has read the prompt, for people, until there is something else to show. The gateway is asked for it
-    now and then, beside the answer."""
+    """What is waited for, for people, until there is something else to show. The gateway is asked for it now and then, beside
+    the answer: it knows how far the engine has read the prompt."""
 
     def __init__(self, client: GatewayClient, output: TextIO) -> None:
         self._client = client
@@ -135,15 +137,24 @@ class ReadingView:
             self._watcher = None
 
     def _watch(self, response_id: str) -> None:
-        with suppress(GatewayFailed, KeyError):
-            while not self._ended.wait(LOOK):
-                running = self._client.get("/inspector/engines", timeout=PATIENCE)["running"]
-                # An older gateway does not say how much is read.
-                states = [run["state"] for run in running if run["id"] == response_id and run.get("prompt_read") is not None]
-                if states and not self._ended.is_set():
-                    self._show(states[0])
+        began = time.monotonic()
+        while not self._ended.wait(LOOK):
+            state, is_read = self._state(response_id)
+            if not self._ended.is_set():
+                # Something moves, so that nobody thinks that nothing happens.
+                self._show(state if is_read else f"{state}, {time.monotonic() - began:.0f} s")
         if self._shows:
             self._write(CLEARED)
+
+    def _state(self, response_id: str) -> tuple[str, bool]:
+        """What the gateway says of the response, and whether that is how much of the prompt is read. A gateway without the
+        inspector says nothing, and an older one not how much is read."""
+        with suppress(GatewayFailed, KeyError):
+            running = self._client.get("/inspector/engines", timeout=PATIENCE)["running"]
+            for run in running:
+                if run["id"] == response_id:
+                    return str(run["state"]), run.get("prompt_read") is not None
+        return WAITING, False
 
     def _show(self, state: str) -> None:
         self._shows = True

@@ -25,7 +25,10 @@ KEY_VARIABLE = "ANTIPHON_CODEX_KEY"
 
 NONE_RUNS = "no gateway is running. Start one with `antiphon`, and run this again; or name one with --url."
 SEVERAL = "{count} gateways are running. This is about {url}; --url names another one."
-NEEDS_KEY = "The gateway at {url} needs a key. Set ANTIPHON_API_KEY to one, or name the file of its settings with --config."
+NEEDS_KEY = (
+    "The gateway at {url} needs a key. Set ANTIPHON_API_KEY to one (`antiphon key new NAME` makes one, on the machine of the "
+    "gateway), or name the file of its settings with --config."
+)
 NO_GATEWAY = "What answers at {url} is not a gateway, or an older one."
 NO_ANSWER = "The gateway at {url} does not answer: {reason}"
 CUT_OFF = "The gateway at {url} closed the connection in the middle of its answer."

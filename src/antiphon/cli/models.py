@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 
+from antiphon.app.running_gateways import find
 from antiphon.app.start_up import this_machine
 from antiphon.engines.embedded.model_choice import Machine
 from antiphon.engines.embedded.named_models import BY_NAME, MAX_DEFAULT_CONTEXT, MODELS, TOY, NamedModel
@@ -23,6 +23,8 @@ from antiphon.settings.settings import Settings, models_directory
 
 RECOMMENDED = "Recommended for this machine: {what}, because {why}."
 PULLED_MODEL = "{name} is a toy, and {better} is pulled. To use that one, stop the gateway, and start it again."
+SERVE_IT = "`{serves}` serves it.{again}"
+STOP_FIRST = " The gateway at {url} goes on with what it has until it is stopped and started again."
 # Of the table where there is no terminal to ask.
 WIDTH = 120
 # On a terminal that is narrower than this, some columns are left out: `--json` has them.
@@ -107,13 +109,24 @@ def _notes(machine: Machine, settings: Settings) -> list[str]:
     ]
 
 
-def run_pull(settings: Settings, model: str | None) -> Path:
+def run_pull(settings: Settings, model: str | None) -> None:
+    """Prints the path, and on standard error what to do next."""
     machine = this_machine(settings)
     chosen = model or machine.recommended().name
     if model is None:
         what = f"{chosen} ({decimal(BY_NAME[chosen].size)})"
         typer.echo(RECOMMENDED.format(what=what, why=machine.why_recommended()), err=True)
-    return asyncio.run(find_weights(chosen, models_directory(settings), _to_stderr, print_progress)).path
+    path = asyncio.run(find_weights(chosen, models_directory(settings), _to_stderr, print_progress)).path
+    typer.echo(path)
+    typer.echo(_next_step(chosen, machine), err=True)
+
+
+def _next_step(pulled: str, machine: Machine) -> str:
+    """`machine`: with what is pulled now."""
+    serves = "antiphon" if machine.default().name == pulled else f"antiphon --model {pulled}"
+    running = find()
+    again = STOP_FIRST.format(url=running[0].url) if running else ""
+    return SERVE_IT.format(serves=serves, again=again)
 
 
 def _to_stderr(line: str) -> None:

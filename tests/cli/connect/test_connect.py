@@ -36,13 +36,13 @@ async def test_without_a_name_all_clients_are_listed_those_that_are_here_first(p
     extension.mkdir(parents=True)
     code, out, _ = await connect(person)
     assert code == 0
-    head, *rows = out.splitlines()[:-2]
-    assert head.split() == ["name", "client", "API", "here"]
+    head, *rows = out.splitlines()[:-3]
+    assert head.split() == ["name", "client", "API", "tested", "installed", "here"]
     assert sorted(row.split()[0] for row in rows) == sorted(CLIENTS)
     found = {name: row for row in rows for name in [row.split()[0]]}
-    assert found["qwen-code"].endswith(str(tmp_path / "tools" / "qwen"))
+    assert found["qwen-code"].endswith(f"yes     {tmp_path / 'tools' / 'qwen'}")
     assert found["anthropic-node"].endswith(str(node))
-    assert found["cline"].endswith(f"{extension}  not tried")
+    assert found["cline"].endswith(f"no      {extension}")
     is_here = ["/" in row or "openai 3" in row or "anthropic 2" in row for row in rows]
     assert is_here.index(False) > rows.index(found["cline"])
 

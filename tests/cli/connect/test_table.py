@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -49,9 +50,16 @@ def test_the_page_names_those_that_nobody_has_tried() -> None:
     assert sorted(names) == sorted(client.name for client in CLIENTS.values() if not client.is_tried)
 
 
-def test_there_is_one_row_for_each_client() -> None:
-    assert len(CLIENTS) == 38
-    assert len({client.title for client in CLIENTS.values()}) == 38
+def test_there_is_one_row_for_each_api_of_a_client_and_the_readme_counts_them() -> None:
+    assert len({client.title for client in CLIENTS.values()}) == len(CLIENTS) == 38
+
+    def count(rows: Iterable[Client]) -> int:
+        """A client that has several APIs is one."""
+        return len({re.sub(", (Chat Completions|Messages)", "", client.title) for client in rows})
+
+    tried = count(client for client in CLIENTS.values() if client.is_tried)
+    figures = f"{count(CLIENTS.values())} clients, {tried} of them run by the tests"
+    assert figures in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("client", RENDERED, ids=lambda client: client.name)

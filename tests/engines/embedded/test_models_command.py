@@ -13,7 +13,8 @@ import pytest
 import pytest_asyncio
 from rich.console import Console
 from rich.filesize import decimal
-from support.commands import ANTIPHON, MEMORY, ON_8_GB, bare_environment, python_path
+from support.commands import ANTIPHON, MEMORY, ON_8_GB, bare_environment, python_path, served
+from support.engine import MockEngine
 from support.model_sources import SourceServer, packages, write_wheels
 from support.terminal_commands import in_terminal
 from support.tiny_model import pretend_pulled, write_tiny_model
@@ -120,16 +121,27 @@ async def pull(server: SourceServer, folder: Path, **more: str) -> Process:
 
 async def test_pull_prints_the_path_of_the_model(sources: SourceServer, tmp_path: Path) -> None:
     path = tmp_path / "cache" / "models" / "pebble.gguf"
-    code, out, _ = await end(await pull(sources, tmp_path))
+    code, out, err = await end(await pull(sources, tmp_path))
     assert (code, out) == (0, f"{path}\n")
     assert path.read_bytes() == sources.hub.data
+    assert err.splitlines()[-1] == "`antiphon --model pebble` serves it."
+
+
+async def test_pull_says_that_a_gateway_goes_on_with_its_model(
+    sources: SourceServer, engine: MockEngine, tmp_path: Path
+) -> None:
+    data = {"ANTIPHON_DATA_DIR": str(tmp_path / "data")}
+    async with served("--port", "0", "--upstream", engine.url, **data) as (_, ready):
+        _, _, err = await end(await pull(sources, tmp_path, **data))
+    url = ready.removeprefix("Antiphon is ready at ").strip().removesuffix("/v1")
+    assert err.endswith(f" The gateway at {url} goes on with what it has until it is stopped and started again.\n")
 
 
 async def test_pull_prints_how_far_it_is_where_there_is_no_terminal(sources: SourceServer, tmp_path: Path) -> None:
     _, _, err = await end(await pull(sources, tmp_path))
     size = decimal(len(sources.hub.data))
     assert err.splitlines()[0] == "Downloading pebble"
-    assert err.splitlines()[-1] == f"Downloading pebble: 100 %, {size} of {size}"
+    assert err.splitlines()[-2] == f"Downloading pebble: 100 %, {size} of {size}"
     assert "\x1b" not in err
     assert "\r" not in err
 
@@ -143,14 +155,14 @@ async def test_a_terminal_gets_a_bar_and_only_that(sources: SourceServer, tmp_pa
         assert "%" not in await terminal.shows("1.0/")
         sources.hub.breaks_when.set()
         assert await terminal.ends(process) == 0
-    assert terminal.text.rstrip().endswith(str(tmp_path / "cache" / "models" / "pebble.gguf"))
+    assert f"{tmp_path / 'cache' / 'models' / 'pebble.gguf'}\n`antiphon" in terminal.text
 
 
 async def test_pull_says_in_a_line_why_a_source_failed(sources: SourceServer, tmp_path: Path) -> None:
     nowhere = f"http://127.0.0.1:{free_port()}"
     code, out, err = await end(await pull(sources, tmp_path, HF_ENDPOINT=nowhere))
     assert (code, out) == (0, f"{tmp_path / 'cache' / 'models' / 'pebble.gguf'}\n")
-    (line,) = [line for line in err.splitlines() if not line.startswith("Downloading pebble")]
+    (line,) = [line for line in err.splitlines() if not line.startswith(("Downloading pebble", "`antiphon"))]
     assert line.startswith("pebble cannot be downloaded from the Hugging Face hub: ConnectError")
     assert line.endswith(". Trying the package index instead")
 

@@ -164,10 +164,10 @@ async def test_a_model_that_cannot_be_served_ends_the_gateway_with_the_reason(tm
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["serve", "--model", "nowhere.gguf"], "there is no model nowhere.gguf"),
+        (["serve", "--model", "nowhere.gguf"], "there is no file nowhere.gguf in "),
         (["serve", "--model", "hf:nothing"], "is written hf:OWNER/NAME/FILE.gguf, not hf:nothing"),
         (["serve", "--model-slots", "0"], "model_slots"),
-        (["pull", "nowhere.gguf"], "there is no model nowhere.gguf"),
+        (["pull", "nowhere.gguf"], "there is no file nowhere.gguf in "),
     ],
 )
 async def test_an_error_says_what_is_wrong(arguments: list[str], message: str) -> None:

@@ -36,7 +36,7 @@ def pull(
     from antiphon.engines.embedded import CannotEmbed
 
     try:
-        typer.echo(run_pull(load({}, config), model))
+        run_pull(load({}, config), model)
     except CannotEmbed as reason:
         fail(str(reason))
     except KeyboardInterrupt:

@@ -32,9 +32,11 @@ HIDDEN_PLACE = "The gateway needs a key, which is not printed. Put it in place o
 WRITTEN = "{path} has it now."
 BACKUP = "What was there before is in {path}."
 RUNS_IT = "Nothing needs to be written for {title}: `antiphon {name}` runs it on the gateway."
-# Of the list: where a client was found, and whether the tests run it.
-LIST_HEAD = ("name", "client", "API", "here", "")
-FOOT = "`antiphon connect NAME` prints what a client needs. --write puts it into the client's file, where that is safe."
+LIST_HEAD = ("name", "client", "API", "tested", "installed here")
+FOOT = (
+    "tested: whether Antiphon's tests run the client; of the others, the configuration follows their documentation.",
+    "`antiphon connect NAME` prints what a client needs. --write puts it into the client's file, where that is safe.",
+)
 
 
 class NoClient(Exception):
@@ -109,7 +111,7 @@ def _list() -> Sequence[str]:
     """Those that are installed here come first."""
     installed = Installed(Path.cwd(), os.environ)
     rows = [
-        (each.name, each.title, each.api, installed.find(each) or "", "" if each.is_tried else "not tried")
+        (each.name, each.title, each.api, "yes" if each.is_tried else "no", installed.find(each) or "")
         for each in CLIENTS.values()
     ]
-    return [*columns([LIST_HEAD, *sorted(rows, key=lambda row: not row[3])]), "", FOOT]
+    return [*columns([LIST_HEAD, *sorted(rows, key=lambda row: not row[-1])]), "", *FOOT]

@@ -3,23 +3,25 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import structs
 
+from antiphon.app.options import prices
 from antiphon.cli.ps import columns
 from antiphon.errors import UNREADABLE, StoreUnavailable, counted
 from antiphon.gateway.state.record_format import decode_budget
-from antiphon.gateway.usage.budgets import MEASURES, Budget
+from antiphon.gateway.usage.budgets import END_OF_TIME, MEASURES, Budget, Known, Months, shares
+from antiphon.gateway.usage.prices import ANY
 from antiphon.ids import hash_of_key
 from antiphon.settings.errors import SettingsError
-from antiphon.settings.keys import check_name, new_key
+from antiphon.settings.keys import check_name, needs_key, new_key
 from antiphon.settings.settings import Settings, data_directory
 from antiphon.store import CannotOpen, default_url, open_store
-from antiphon.store.account_records import KeyState, StoredKey
+from antiphon.store.account_records import DAY, KeyState, StoredKey, UsageSum
 from antiphon.store.accounts.store import AccountStore
 
 T = TypeVar("T")
@@ -29,11 +31,17 @@ STORED = """The key of {name}, which is shown only now:
 {key}
 
 Its hash is in the store. It works at once, in every gateway that uses this store."""
+USE = """{name} gives it to clients as their API key. The commands of Antiphon (`antiphon codex`, `claude`, `chat`, `connect`)
+read it from ANTIPHON_API_KEY."""
+FIRST = """It is the first key. From now on these gateways refuse every client that sends none, also on this machine: set
+ANTIPHON_API_KEY for the commands of Antiphon, and sign in on the page of the gateway."""
 ROTATED = "{others} of {name} {verb} {when}."
 IN_MEMORY = "The store is memory:, which is gone with the gateway. Use another store, or `antiphon key new NAME --file`"
 NO_KEY = "There is no key of {name} in the store that could be ended."
 IN_SETTINGS = "{name} also has keys in the settings, which only the file can end."
-HEAD = ("name", "key", "made", "state", "budget")
+HEAD = ("name", "key", "made", "state", "budget", "used")
+# In place of a budget that cannot be read.
+NEWER = "(of a newer version)"
 HINT = 4
 # Of a key in the settings, of which only the name is said.
 OF_SETTINGS = ("(settings)", "", "valid")
@@ -45,8 +53,16 @@ OF_SETTINGS = ("(settings)", "", "valid")
 def store_new(settings: Settings, name: str) -> str:
     check_name(name, "key new")
     key = new_key()
-    in_store(settings, lambda accounts: accounts.add_key(_stored(name, key)))
-    return STORED.format(name=name, key=key)
+
+    async def add(accounts: AccountStore) -> bool:
+        """True: no key was needed before."""
+        is_first = not (await accounts.keys()).keys and not needs_key(settings)
+        await accounts.add_key(_stored(name, key))
+        return is_first
+
+    is_first = in_store(settings, add)
+    paragraphs = [STORED.format(name=name, key=key), USE.format(name=name), *([FIRST] if is_first else [])]
+    return "\n\n".join(paragraphs)
 
 
 def rotate(settings: Settings, name: str, grace: float) -> str:
@@ -85,28 +101,46 @@ def limit(settings: Settings, name: str, budget: Budget | None) -> str:
 
 
 def list_keys(settings: Settings, *, as_json: bool) -> str:
-    state: KeyState = in_store(settings, lambda accounts: accounts.keys())
-    rows = list(_rows(settings, state, time.time()))
+    now = time.time()
+    times = Months.of(now)
+
+    async def read(accounts: AccountStore) -> tuple[KeyState, list[UsageSum]]:
+        return await accounts.keys(), await accounts.usage(times.month, END_OF_TIME, DAY)
+
+    state, sums = in_store(settings, read)
+    used: defaultdict[str, Known] = defaultdict(lambda: Known(now, times))
+    costs = prices(settings)
+    for begins, kind, counts in sums:
+        used[kind.owner].add(begins, counts, costs.cost(kind.model, counts))
+    rows = list(_rows(settings, state, used, now))
     if as_json:
         return msgspec.json.format(msgspec.json.encode({"keys": [dict(zip(HEAD, row, strict=True)) for row in rows]})).decode()
     return "\n".join(columns([HEAD, *rows])) if rows else "There are no keys. `antiphon key new NAME` makes one."
 
 
-def _rows(settings: Settings, state: KeyState, now: float) -> Iterator[tuple[str, ...]]:
-    words = defaultdict(str, {name: _limits_to_words(limits) for name, limits in state.limits})
-    words |= {name: budget_to_words(Budget(**structs.asdict(each))) for name, each in settings.usage.budgets.items()}
+def _rows(settings: Settings, state: KeyState, used: Mapping[str, Known], now: float) -> Iterator[tuple[str, ...]]:
+    budgets: dict[str, Budget | None] = {name: _readable(limits) for name, limits in state.limits}
+    budgets |= {name: Budget(**structs.asdict(each)) for name, each in settings.usage.budgets.items()}
+
+    def of(name: str) -> tuple[str, str]:
+        """The budget, and what of it is used."""
+        if name not in budgets and ANY not in budgets:
+            return "", ""
+        budget = budgets.get(name, budgets.get(ANY))
+        return (budget_to_words(budget), used_to_words(budget, used[name])) if budget is not None else (NEWER, "")
 
     for name in settings.keys:
-        yield (name, *OF_SETTINGS, words[name])
+        yield (name, *OF_SETTINGS, *of(name))
     for key in state.keys:
-        yield (key.name, f"…{key.hint}", _day(key.created_at), _state(key, now), words[key.name])
+        yield (key.name, f"…{key.hint}", _day(key.created_at), _state(key, now), *of(key.name))
 
 
-def _limits_to_words(limits: bytes) -> str:
+def _readable(limits: bytes) -> Budget | None:
+    """None: a newer version has written it."""
     try:
-        return budget_to_words(decode_budget(limits))
+        return decode_budget(limits)
     except UNREADABLE:
-        return "(of a newer version)"
+        return None
 
 
 def _state(key: StoredKey, now: float) -> str:
@@ -128,6 +162,14 @@ def budget_to_words(budget: Budget) -> str:
         if most is not None
     ]
     return (", ".join(words) or "any number") + (" (soft)" if budget.soft else "")
+
+
+def used_to_words(budget: Budget, known: Known) -> str:
+    """53 (106 %), 2.00 (20 %): of each limit, in the order of `budget_to_words`"""
+    return ", ".join(
+        f"{each.used:,.{2 if each.measure.spent == 'cost' else 0}f} ({100 * each.share:,.0f} %)"
+        for each in shares(budget, known)
+    )
 
 
 def _stored(name: str, key: str) -> StoredKey:

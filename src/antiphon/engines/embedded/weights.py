@@ -60,6 +60,8 @@ async def find_weights(
 def _file(model: str) -> Path:
     path = Path(model).expanduser()
     if not path.is_file():
+        if path.suffix.lower() == ".gguf":
+            raise CannotEmbed(f"there is no file {model}{' in ' + str(Path.cwd()) if not path.is_absolute() else ''}")
         close = difflib.get_close_matches(model.lower(), BY_NAME, n=2)
         meant = f" Did you mean {' or '.join(close)}?" if close else ""
         names = ", ".join(BY_NAME)
