@@ -5,15 +5,12 @@ import gc
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import aiohttp
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from support.certificates import write_certificate
 from support.raw_server import CHUNKED, RawServer, chunked, raw_server, read_by_others, sized
 from support.raw_server import Answer as Writes
 
@@ -439,22 +436,7 @@ async def test_nothing_of_an_answer_is_left_once_it_has_been_read() -> None:
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    """A file with the key and the certificate of engine.example."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "engine.example")])
-    now = datetime.now(UTC)
-    signed = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("engine.example")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    plain, no_password = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    path = tmp_path / "engine.pem"
-    pem = serialization.Encoding.PEM
-    path.write_bytes(key.private_bytes(pem, plain, no_password) + signed.public_bytes(pem))
-    return path
+    return write_certificate(tmp_path / "engine.pem", "engine.example")
 
 
 async def test_the_certificate_is_verified_for_the_name_that_is_given(certificate: Path) -> None:

@@ -11,55 +11,58 @@ from collections.abc import Awaitable
 from functools import partial
 from pathlib import Path
 
-from aiohttp import web
-from msgspec import structs
+from antiphon.app.imports import fast_imports
 
-from antiphon import logs
-from antiphon.app.app import make_app, make_runner
-from antiphon.app.banner import Address, Banner
-from antiphon.app.checked_settings import load_settings
-from antiphon.app.lifetime import BESIDE
-from antiphon.app.parts import Extensions, WorkerPart
-from antiphon.app.processes.channel import Channel, Questions
-from antiphon.app.processes.listening import AbsentSlots, bind_private
-from antiphon.app.processes.messages import (
-    Answer,
-    Counts,
-    EngineLost,
-    EngineMoved,
-    EngineProgressed,
-    Failed,
-    Full,
-    Members,
-    Ready,
-    Reload,
-    Start,
-    Stop,
-    ToWorker,
-    Woken,
-)
-from antiphon.app.processes.shared_admission import SharedAdmission
-from antiphon.app.reload import Reloader
-from antiphon.app.start_up import (
-    announce_stop,
-    better_model,
-    collect_less,
-    log_listening,
-    loop_factory,
-    refuse_to_be_open,
-    return_memory,
-)
-from antiphon.engines.embedded.process import SharedEngineProcess
-from antiphon.gateway.limits.owner_limits import Admission
-from antiphon.gateway.limits.places import AdmissionLimits
-from antiphon.server.parts import APP
-from antiphon.server.routes.metrics import own_metrics
-from antiphon.server.siblings import Sibling, Siblings
-from antiphon.settings.errors import SettingsError
-from antiphon.settings.settings import Settings, data_directory
-from antiphon.store import CannotOpen, default_url, open_store
-from antiphon.store.wakeups import WakeupRelay
-from antiphon.transport import BACKLOG, make_session
+with fast_imports():
+    from aiohttp import web
+    from msgspec import structs
+
+    from antiphon import logs
+    from antiphon.app.app import make_app, make_runner
+    from antiphon.app.banner import Address, Banner
+    from antiphon.app.checked_settings import load_settings
+    from antiphon.app.lifetime import BESIDE
+    from antiphon.app.parts import Extensions, WorkerPart
+    from antiphon.app.processes.channel import Channel, Questions
+    from antiphon.app.processes.listening import AbsentSlots, bind_private
+    from antiphon.app.processes.messages import (
+        Answer,
+        Counts,
+        EngineLost,
+        EngineMoved,
+        EngineProgressed,
+        Failed,
+        Full,
+        Members,
+        Ready,
+        Reload,
+        Start,
+        Stop,
+        ToWorker,
+        Woken,
+    )
+    from antiphon.app.processes.shared_admission import SharedAdmission
+    from antiphon.app.reload import Reloader
+    from antiphon.app.start_up import (
+        announce_stop,
+        better_model,
+        collect_less,
+        log_listening,
+        loop_factory,
+        refuse_to_be_open,
+        return_memory,
+    )
+    from antiphon.engines.embedded.process import SharedEngineProcess
+    from antiphon.gateway.limits.owner_limits import Admission
+    from antiphon.gateway.limits.places import AdmissionLimits
+    from antiphon.server.parts import APP
+    from antiphon.server.routes.metrics import own_metrics
+    from antiphon.server.siblings import Sibling, Siblings
+    from antiphon.settings.errors import SettingsError
+    from antiphon.settings.settings import Settings, data_directory
+    from antiphon.store import CannotOpen, default_url, open_store
+    from antiphon.store.wakeups import WakeupRelay
+    from antiphon.transport import BACKLOG, make_session
 
 SIZE = 8
 
