@@ -79,7 +79,7 @@ def make_app(
     app[APP] = make_parts(given, gateway, resources, routing, inspection, observability.exposed(routes.api))
     made = Made(gateway, storage, tools, make_batch_runner(given, gateway, storage, checkers.files, spoken))
     app[BESIDE] = make_beside(given, made, own, observability.counted(options))
-    app.add_routes(routes.served)
+    routes.add_to(app)
     app.on_response_prepare.append(add_headers)
     lifetime.join(app, limits=store_limits(settings) if given.part.sweeps else None, checkers=checkers.own)
     app.cleanup_ctx.append(observability.close)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from aiohttp import web
 
@@ -46,7 +46,12 @@ class KnownPath:
 class NearestRoute:
     def __init__(self, api: Iterable[web.RouteDef], others: Iterable[web.RouteDef]) -> None:
         """`api`: routes that are served under several prefixes."""
-        self._known = [KnownPath(path, methods) for path, methods in _by_path(api, others).items()]
+        self._api, self._others = api, others
+
+    @cached_property
+    def _known(self) -> Sequence[KnownPath]:
+        """Of a gateway whose clients know their paths, it is never needed."""
+        return [KnownPath(path, methods) for path, methods in _by_path(self._api, self._others).items()]
 
     def of(self, method: str, path: str) -> str | None:
         """`POST /v1/responses`. None: nothing is like it."""

@@ -114,9 +114,10 @@ def _direct_routes(app: web.Application, paths: frozenset[str]) -> list[DirectRo
     found: list[DirectRoute] = []
     if not all(getattr(middleware, "reads_whole", False) for middleware in app.middlewares):
         return found
-    for route in app.router.routes():
-        resource = route.resource
-        if route.method == "POST" and resource is not None and resource.canonical in paths:
+    for resource in app.router.resources():
+        for route in resource if resource.canonical in paths else ():
+            if route.method != "POST":
+                continue
             match = web.UrlMappingMatchInfo({}, route)
             match.add_app(app)
             match.freeze()
