@@ -1,7 +1,8 @@
-"""Patterns with possessive groups, which older versions of Python read wrongly."""
+"""Patterns that are compiled late; and those with possessive groups, which older versions of Python read wrongly."""
 
 import ast
 import re
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -12,10 +13,10 @@ import antiphon.core.checks.grammars as grammars
 import antiphon.core.protocols.responses.fields as limits
 import antiphon.partial_json as json_ending
 import antiphon.partial_json as string_member
-from antiphon import partial_json
+from antiphon import partial_json, patterns
 from antiphon.core.stream.text_calls import nearly_json
 from antiphon.files.readers import html
-from antiphon.patterns import possessive_by_regex
+from antiphon.patterns import late_pattern, possessive_by_regex
 
 POSSESSIVE = {
     "brackets": partial_json._BALANCED,
@@ -29,6 +30,25 @@ POSSESSIVE = {
 }
 # What the patterns look for, and what makes them fail halfway.
 TEXTS = st.text(alphabet="\"'\\\\{}[]<>/!?=,:#%a\\nud8f \n", max_size=40)
+
+
+def test_a_late_pattern_is_compiled_once_when_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+
+    def compile(pattern: str, flags: int) -> re.Pattern[str]:
+        compiled.append(pattern)
+        return re.compile(pattern, flags)
+
+    monkeypatch.setattr(patterns, "re", SimpleNamespace(compile=compile))
+    late = late_pattern("a+", re.IGNORECASE)
+    assert compiled == []
+    assert late.sub("b", "xAAx") == "xbx"
+    assert [found[0] for found in late.finditer("A aa")] == ["A", "aa"]
+    assert late.sub("c", "a") == "c"
+    assert (late.pattern, late.flags) == ("a+", re.compile("a+", re.IGNORECASE).flags)
+    assert compiled == ["a+"]
+    with pytest.raises(AttributeError):
+        late.no_method  # type: ignore[attr-defined]  # noqa: B018
 
 
 @pytest.mark.parametrize("name", POSSESSIVE)
@@ -54,7 +74,7 @@ def test_no_other_pattern_has_a_possessive_group() -> None:
         (path.name, ast.unparse(node))
         for path in FILES
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("re.compile", "Pattern")
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("re.compile", "late_pattern", "Pattern")
     ]
     assert len(calls) > 50
     assert [call for call in calls if re.search(r"\)(?:[*+?]|\{[0-9,]*\})\+", call[1])] == []

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from antiphon.errors import UNREADABLE
-from antiphon.patterns import Pattern, possessive
+from antiphon.patterns import Pattern, late_pattern, possessive
 
 
 def missing_end(arguments: str) -> str:
@@ -54,8 +54,8 @@ def _encode(value: object) -> str:
 
 # ---- where an object or array ends -----------------------------------------------------------------------------------
 
-_OUTSIDE = re.compile(r'"|[{\[]+|[}\]]+')
-_INSIDE = re.compile(r'["\\]')
+_OUTSIDE = late_pattern(r'"|[{\[]+|[}\]]+')
+_INSIDE = late_pattern(r'["\\]')
 # What closes nothing that was opened before it: words, whole strings, and brackets with such things inside. No part of it is
 # ever tried in another way.
 _INNERMOST = r'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\[\s\S])*+")*+'
@@ -174,9 +174,9 @@ _WHOLE = possessive(
     rf"|{_NO_CODE})*+",
     re.DOTALL,
 )
-_ESCAPES = re.compile(rf"(?:\\u{_HEX}{{4}})+|\\.", re.DOTALL)
+_ESCAPES = late_pattern(rf"(?:\\u{_HEX}{{4}})+|\\.", re.DOTALL)
 # What is left of an escape sequence that was cut off.
-_CUT = re.compile(rf"(?:\\u[dD][89abAB]{_HEX}{{2}})?(?:\\(?:u{_HEX}{{0,3}})?)?")
+_CUT = late_pattern(rf"(?:\\u[dD][89abAB]{_HEX}{{2}})?(?:\\(?:u{_HEX}{{0,3}})?)?")
 
 
 class JsonString:

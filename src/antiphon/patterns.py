@@ -1,15 +1,35 @@
-"""Patterns of the library `regex`, which knows partial matches and the scripts of Unicode. There are two hundred of them, and a
-gateway uses few: each is compiled, and the library imported, when one is first used. And patterns that `re` reads, but for some
-versions of Python."""
+"""Patterns that are compiled when they are first used: there are hundreds, and a gateway uses few. Those of `re`, but for some
+versions of Python; and those of the library `regex`, which knows partial matches and the scripts of Unicode, and is imported
+with the first of them."""
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, AnyStr, Protocol, cast
 
 if TYPE_CHECKING:
     import regex
+
+
+class _LatePattern:
+    """Has the methods of the pattern: each is looked for once."""
+
+    def __init__(self, compile: Callable[[], re.Pattern[Any]]) -> None:
+        self._compile = compile
+
+    @cached_property
+    def _compiled(self) -> re.Pattern[Any]:
+        return self._compile()
+
+    def __getattr__(self, name: str) -> Any:
+        found = self.__dict__[name] = getattr(self._compiled, name)
+        return found
+
+
+def late_pattern(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+    """As `re.compile`, which takes a tenth of a millisecond for a pattern of some length."""
+    return cast("re.Pattern[AnyStr]", _LatePattern(partial(re.compile, pattern, flags)))
 
 
 # Before 3.11.5, Python's own patterns take too much where a possessive group fails halfway (python/cpython, issue 106052).
@@ -19,13 +39,16 @@ POSSESSIVE_GROUPS_WORK = sys.version_info >= (3, 11, 5)
 
 def possessive(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """A pattern with a possessive group, such as `(?:…)*+`, which `re` reads where it can."""
-    return re.compile(pattern, flags) if POSSESSIVE_GROUPS_WORK else possessive_by_regex(pattern, flags)
+    return late_pattern(pattern, flags) if POSSESSIVE_GROUPS_WORK else possessive_by_regex(pattern, flags)
 
 
 def possessive_by_regex(pattern: str, flags: int) -> re.Pattern[str]:
-    import regex
+    def compile() -> Any:
+        import regex
 
-    return regex.compile(pattern, flags)  # type: ignore[return-value]
+        return regex.compile(pattern, flags)
+
+    return cast("re.Pattern[str]", _LatePattern(compile))
 
 
 class Matching(Protocol):

@@ -1,12 +1,12 @@
 """The route that a path was probably meant to be: for the 404 of a path that is nearly one of ours."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
 
 from aiohttp import web
 
+from antiphon.patterns import late_pattern
 from antiphon.server.paths import all_paths
 
 # How alike two words must be: 1 is the same.
@@ -17,8 +17,8 @@ LONGEST, MOST_SEGMENTS, LONGEST_WORD = 200, 8, 32
 ANY = "{}"
 # What base URLs have too much of: /v1/v1/responses, /api/v1/responses.
 SURPLUS = frozenset({"api", "v1", "openai"})
-_PLACEHOLDER = re.compile(r"\{[^}]*\}")
-_VERSION = re.compile(r"v\d")
+_PLACEHOLDER = late_pattern(r"\{[^}]*\}")
+_VERSION = late_pattern(r"v\d")
 
 
 class KnownPath:

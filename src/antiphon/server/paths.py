@@ -16,6 +16,7 @@ from functools import cache
 from aiohttp import web
 
 from antiphon.core.protocols.client_protocol import ClientProtocol
+from antiphon.patterns import late_pattern
 
 VERSION = "/v1"
 PREFIXES = (VERSION, "", "/openai" + VERSION, "/openai")
@@ -63,7 +64,7 @@ def _canonical(route: str) -> str:
     return VERSION + path.removeprefix(prefix)
 
 
-_UPLOAD = re.compile("|".join(path.replace("{id}", "[^/]+") for upload in UPLOADS for path in all_paths(upload)))
+_UPLOAD = late_pattern("|".join(path.replace("{id}", "[^/]+") for upload in UPLOADS for path in all_paths(upload)))
 
 
 def is_upload(method: str, path: str) -> bool:
@@ -88,7 +89,7 @@ def is_form(request: web.BaseRequest) -> bool:
 
 
 # What differs from request to request.
-_PART = re.compile(r"\{[^}]*\}")
+_PART = late_pattern(r"\{[^}]*\}")
 
 
 def speaks(request: web.BaseRequest, protocol: ClientProtocol) -> bool:

@@ -1,7 +1,6 @@
 """What every request has, from its arrival to its line in the log: an id, an owner, and what is logged of it."""
 
 import logging
-import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
@@ -12,6 +11,7 @@ from antiphon import __version__
 from antiphon.gateway.usage.model_names import OTHER
 from antiphon.ids import new_id
 from antiphon.logs import log, logger
+from antiphon.patterns import late_pattern
 from antiphon.server.metrics.instruments import Amount, Instruments
 from antiphon.server.paths import canonical_path
 from antiphon.transport import AnswerError
@@ -46,7 +46,7 @@ STATE = web.RequestKey("request_state", RequestState)
 # other can see, except for the admin key.
 OWNER = web.RequestKey("owner", str)
 # The ids that a client may give its request. Anything else could forge a line in a log.
-_SANE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+_SANE_ID = late_pattern(r"[A-Za-z0-9_.:-]{1,128}")
 # Health checks come from machines that have no key; who reads the metrics has a key that is for nothing else.
 OPEN_PATHS = frozenset({"/health", "/ready", "/metrics"})
 # Marks a request that another worker process sent here: it is answered by this one alone.

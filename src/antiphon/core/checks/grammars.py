@@ -15,18 +15,18 @@ from antiphon.core.checks.work import MALFORMED, CheckOutcome, Grammar
 from antiphon.core.checks.work import PATCH_BEGIN as BEGIN
 from antiphon.core.checks.work import PATCH_END as END
 from antiphon.partial_json import whole_input
-from antiphon.patterns import possessive
+from antiphon.patterns import late_pattern, possessive
 
 # A pattern may take this long on one text. A longer text is not parsed at all: it would take too long.
 PATTERN_SECONDS = 0.2
 LONGEST_TEXT = 64 * 1024
 LONGEST_REASON = 200
 # Lark has no terminals that may be empty. Tools use them for "the rest of the line, if any".
-_MAYBE_EMPTY = re.compile(r"/\(?\.\*\)?/")
+_MAYBE_EMPTY = late_pattern(r"/\(?\.\*\)?/")
 # What is not closed ends with its line.
 _LITERAL_OR_COMMENT = possessive(r"""(?://|\#)[^\n]*+|"(?:\\.|[^"\\\n])*+"?|/(?:\\.|[^/\\\n])*+/?""")
 # What OpenAI's dialect of Lark has in addition: %json, <token>, @grammar, a & b, ~a, a{1,3}, name[options], other names.
-_BEYOND_LARK = re.compile(r"[<@&~{]|%(?!(?:import|ignore|declare|override|extend)\b)|\w\[|\w-(?!>)|[a-z][A-Z]|[A-Z][a-z]")
+_BEYOND_LARK = late_pattern(r"[<@&~{]|%(?!(?:import|ignore|declare|override|extend)\b)|\w\[|\w-(?!>)|[a-z][A-Z]|[A-Z][a-z]")
 # Of a pattern, whatever its dialect.
 MALFORMED_PATTERNS = frozenset(
     {
@@ -38,7 +38,7 @@ MALFORMED_PATTERNS = frozenset(
         "bad escape (end of pattern)",
     }
 )
-_FENCE = re.compile(r"\s*```[a-z_]*\n(?P<inside>.*?)\n?```\s*", re.DOTALL)
+_FENCE = late_pattern(r"\s*```[a-z_]*\n(?P<inside>.*?)\n?```\s*", re.DOTALL)
 
 # Rules that come with Lark itself. The loader is tried first, and an error of it ends the search.
 COMMON = "common.lark"

@@ -15,6 +15,7 @@ import msgspec
 from antiphon.core.checks.schema_support import Schema
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.errors import UNREADABLE
+from antiphon.patterns import late_pattern
 
 # A longer text is validated but not repaired: a repair reads every character several times.
 LONGEST_REPAIRED = 64 * 1024
@@ -24,7 +25,7 @@ MOST_COMPLAINTS = 3
 LAST_EXACT = 2**53
 # What msgspec says of a number that is too large for a machine.
 OUT_OF_RANGE = "Number out of range"
-_FENCED = re.compile(r"```[a-zA-Z_]*\n(?P<inside>.*?)```", re.DOTALL)
+_FENCED = late_pattern(r"```[a-zA-Z_]*\n(?P<inside>.*?)```", re.DOTALL)
 
 
 def refuse_retrieval(address: str) -> Any:

@@ -16,6 +16,7 @@ from antiphon.core.items.messages import MessageState
 from antiphon.core.stream.chat_chunks import COMPLETED
 from antiphon.core.toolbox.prompt_texts import BAD_ANSWER, BAD_CALL, MUST, NOT_RECORDED, RESULT_BEGINS, RESULT_ENDS
 from antiphon.errors import UNREADABLE, ApiError, NotConstrained
+from antiphon.patterns import late_pattern
 from antiphon.wire.chat import ChatMessage
 
 # ---- was an answer without a call meant to be one? -------------------------------------------------------------------
@@ -35,14 +36,14 @@ SCHEMA = frozenset({"type", "properties"})
 # What only we write, up to where it depends on the call.
 OUR_WORDS = tuple(words.partition("{")[0] for words in (BAD_CALL, BAD_ANSWER, MUST, NOT_RECORDED, RESULT_BEGINS))
 # Where a call may begin: the answer itself, a fenced block, a marker.
-_BEGINNING = re.compile(
+_BEGINNING = late_pattern(
     r"(?:\A|^[ \t]{0,9}`{3,9}[ \t]{0,9}[\w+-]{0,32}[ \t]{0,9}\r?\n|<tool_call>)\s{0,99}(?=[\[{])", re.MULTILINE
 )
 # What ends it, unless it is the answer itself.
-_END = re.compile(r"^[ \t]{0,9}`{3,9}|</tool_call>", re.MULTILINE)
+_END = late_pattern(r"^[ \t]{0,9}`{3,9}|</tool_call>", re.MULTILINE)
 _QUOTE = "[\"']"
 # The beginning of a call that is not JSON any more.
-_HEAD = re.compile(
+_HEAD = late_pattern(
     rf"(?:\[\s{{0,99}})?\{{\s{{0,99}}{_QUOTE}(?:{'|'.join(NAMES)}){_QUOTE}\s{{0,99}}:\s{{0,99}}{_QUOTE}[\w.-]{{1,128}}{_QUOTE}"
     rf"\s{{0,99}},\s{{0,99}}{_QUOTE}(?:{'|'.join(ARGUMENTS)}){_QUOTE}\s{{0,99}}:"
 )

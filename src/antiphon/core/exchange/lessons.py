@@ -14,6 +14,7 @@ from antiphon.core.knowledge.dialect import Dialect, without_effort
 from antiphon.core.knowledge.failures import PARSE_ERROR, UNPARSED
 from antiphon.core.knowledge.template_demands import DEMANDS
 from antiphon.errors import ApiError, EngineFailure, EngineUnavailable
+from antiphon.patterns import late_pattern
 from antiphon.wire.chat import ChatRequest
 
 Facts = Mapping[str, Any]
@@ -47,7 +48,7 @@ class Learned(NamedTuple):
 
 
 def _words(*alternatives: str) -> re.Pattern[str]:
-    return re.compile("|".join(alternatives), re.IGNORECASE)
+    return late_pattern("|".join(alternatives), re.IGNORECASE)
 
 
 UNMARKED = _words(UNPARSED.pattern, "failed to initialize samplers")

@@ -22,6 +22,7 @@ from antiphon.core.toolbox.definitions import leave_out
 from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.core.toolbox.tools import TOOLS, ToolIdentity, ToolResult
 from antiphon.partial_json import StringMember
+from antiphon.patterns import late_pattern
 from antiphon.wire import events
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.containers import MemoryLimit, NetworkPolicy
@@ -96,7 +97,7 @@ OUTPUTS = "code_interpreter_call.outputs"
 
 # What models call the code, beside the name that the function has for it.
 CODE_NAMES = ("code", "input", "python", "python_code", "script", "source", "source_code", "program", "cell", "snippet")
-_FENCE = re.compile(r"\s*```[A-Za-z0-9_-]*\n(?P<code>.*?)\n?```\s*", re.DOTALL)
+_FENCE = late_pattern(r"\s*```[A-Za-z0-9_-]*\n(?P<code>.*?)\n?```\s*", re.DOTALL)
 
 
 def code_to_arguments(code: str) -> str:

@@ -20,6 +20,7 @@ from antiphon.core.toolbox.built_in import TEXT, parameters
 from antiphon.core.toolbox.definitions import leave_out
 from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.core.toolbox.tools import TOOLS, ToolIdentity, ToolResult
+from antiphon.patterns import late_pattern
 from antiphon.wire import events
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.events import Event
@@ -256,11 +257,11 @@ Block = Mapping[str, Any]
 
 # The beginning of a file → its format.
 _BEGINNINGS: tuple[tuple[re.Pattern[bytes], str], ...] = (
-    (re.compile(rb"\x89PNG\r\n\x1a\n"), "png"),
-    (re.compile(rb"\xff\xd8\xff"), "jpeg"),
-    (re.compile(rb"GIF8[79]a"), "gif"),
-    (re.compile(rb"RIFF....WEBP", re.DOTALL), "webp"),
-    (re.compile(rb"\s*(<\?xml|<svg)"), "svg"),
+    (late_pattern(rb"\x89PNG\r\n\x1a\n"), "png"),
+    (late_pattern(rb"\xff\xd8\xff"), "jpeg"),
+    (late_pattern(rb"GIF8[79]a"), "gif"),
+    (late_pattern(rb"RIFF....WEBP", re.DOTALL), "webp"),
+    (late_pattern(rb"\s*(<\?xml|<svg)"), "svg"),
 )
 # The frames of a JPEG that have its size: all that begin one, but not tables (C4, CC) and not an extension (C8).
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}

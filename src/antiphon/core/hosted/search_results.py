@@ -7,7 +7,6 @@ sends back gets it from the stored one.
 """
 
 import html
-import re
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, ClassVar
 
@@ -20,13 +19,14 @@ from antiphon.core.stream.citations import FileSource, Source, Sources, without_
 from antiphon.core.toolbox.prompt_texts import CITE_RESULT
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import counted
+from antiphon.patterns import late_pattern
 from antiphon.wire.input_items import Item
 
-_TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
+_TAG = late_pattern(r"</?[A-Za-z][^<>]{0,200}>")
 # Footnotes of the page itself. The model would repeat them, and they would be taken for our numbers.
-_FOOTNOTE = re.compile(r"\[\d{1,4}\]|【\d{1,4}[^】]{0,20}】")
-_SPACES = re.compile(r"[ \t\r\f\v\xa0]+")
-_EMPTY_LINES = re.compile(r"\n{3,}")
+_FOOTNOTE = late_pattern(r"\[\d{1,4}\]|【\d{1,4}[^】]{0,20}】")
+_SPACES = late_pattern(r"[ \t\r\f\v\xa0]+")
+_EMPTY_LINES = late_pattern(r"\n{3,}")
 
 # More of a snippet is not read.
 LONGEST_SNIPPET = 20_000

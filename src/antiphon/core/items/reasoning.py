@@ -1,6 +1,5 @@
 """The reasoning item: the thought, sent once, as raw text or as a summary."""
 
-import re
 from collections.abc import Iterable
 from typing import ClassVar, TypedDict
 
@@ -13,6 +12,7 @@ from antiphon.core.events.lifecycle import EventOptions
 from antiphon.core.events.plain_deltas import DeltaTemplate, FastPath
 from antiphon.core.items.item_state import PartPlace
 from antiphon.core.toolbox.requirements import Check
+from antiphon.patterns import late_pattern
 from antiphon.wire import events
 from antiphon.wire.events import DeltaEvent, Event
 from antiphon.wire.responses import ReasoningItem, ReasoningText, Status, SummaryText
@@ -21,7 +21,7 @@ from antiphon.wire.responses import ReasoningItem, ReasoningText, Status, Summar
 
 # A first line that is clearly a Markdown heading is not longer than this.
 LONGEST_HEADING = 120
-_HEADING = re.compile(r"#{1,6} +(?P<title>[^\n]*\S)[ #]*")
+_HEADING = late_pattern(r"#{1,6} +(?P<title>[^\n]*\S)[ #]*")
 
 
 def bold_heading(text: str) -> str:

@@ -18,6 +18,7 @@ from antiphon.errors import (
     InvalidRequest,
     RateLimited,
 )
+from antiphon.patterns import late_pattern
 
 # Codex shows the body of an error; an engine's stack trace does not belong there.
 LONGEST_MESSAGE = 2000
@@ -25,7 +26,7 @@ NO_REASON = "no reason given"
 # The kind of failure of an engine that could not parse its model's tool call.
 PARSE_ERROR = "parse_error"
 # What llama.cpp says when its parser cannot read what the model wrote.
-UNPARSED = re.compile("does not match the expected .* format", re.IGNORECASE)
+UNPARSED = late_pattern("does not match the expected .* format", re.IGNORECASE)
 
 
 class Row(Struct, frozen=True):
@@ -45,7 +46,7 @@ class Row(Struct, frozen=True):
 
 
 # How each engine says that the prompt is too long, from its source.
-OVERFLOW = re.compile(
+OVERFLOW = late_pattern(
     r"exceeds? the available context size"  # llama.cpp
     r"|maximum context length|maximum model length|max_model_len"  # vLLM
     r"|longer than the model'?s context length"  # SGLang
@@ -54,12 +55,14 @@ OVERFLOW = re.compile(
     r"|(greater|more) than the (model'?s )?context (length|window)|context length of only",  # LM Studio
     re.IGNORECASE,
 )
-NO_MODEL = re.compile(r"model .*(does not exist|not found|not loaded|no such)|unknown model", re.IGNORECASE | re.DOTALL)
-NO_MEDIA = re.compile(r"(image|audio|video|multi-?modal)\b.*\bnot support|not a multi-?modal model", re.IGNORECASE | re.DOTALL)
+NO_MODEL = late_pattern(r"model .*(does not exist|not found|not loaded|no such)|unknown model", re.IGNORECASE | re.DOTALL)
+NO_MEDIA = late_pattern(
+    r"(image|audio|video|multi-?modal)\b.*\bnot support|not a multi-?modal model", re.IGNORECASE | re.DOTALL
+)
 # It was given the address of an image, and could not get it.
-UNFETCHED = re.compile(r"\b(download|fetch)\w* .{0,40}\b(image|media)\b|invalid url value", re.IGNORECASE)
+UNFETCHED = late_pattern(r"\b(download|fetch)\w* .{0,40}\b(image|media)\b|invalid url value", re.IGNORECASE)
 FETCH_HERE = "{message} (The gateway can fetch images for its engines: see `fetch_urls` in its settings.)"
-TEMPLATE = re.compile(r"jinja|chat template|template exception|roles must alternate", re.IGNORECASE)
+TEMPLATE = late_pattern(r"jinja|chat template|template exception|roles must alternate", re.IGNORECASE)
 
 
 def _invalid(failure: EngineFailure) -> ApiError:

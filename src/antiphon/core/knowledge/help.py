@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field, structs
 
+from antiphon.patterns import late_pattern
 from antiphon.wire.responses import CreateResponse
 
 HelpSetting = Literal["auto", "off", "full"]
@@ -20,7 +21,7 @@ SMALL_MODEL = 5_000_000_000
 SMALL_WINDOW = 16_384
 # The number of parameters in the name of a model: Qwen2.5-Coder-1.5B, SmolLM2-135M, gemma3:4b, Mixtral-8x7B. "A3B" is the
 # active part only. Fewer than two digits of millions are the length of a context.
-_SIZE = re.compile(
+_SIZE = late_pattern(
     r"(?<![A-Za-z0-9.])(?:(\d{1,3})x)?(\d{1,4}(?:\.\d{1,3})?(?=B)|\d{2,3}(?=M))([BM])(?![A-Za-z0-9])", re.IGNORECASE
 )
 _UNITS = {"b": 1_000_000_000, "m": 1_000_000}

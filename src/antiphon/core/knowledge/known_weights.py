@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from antiphon.core.knowledge.help import Sampling
+from antiphon.patterns import late_pattern
 
 
 class Shape(Struct, frozen=True):
@@ -48,7 +49,7 @@ QWEN25_CODER_1_5B = KnownWeights(
     Sampling(temperature=0.2, top_p=0.9),
     # It writes calls of tools that it makes up, in blocks of JSON.
     {"garbles_calls": True},
-    re.compile(r"qwen2(?:\.5)?[-_ ](?:math|[\d.]+b)|deepseek|distill", re.IGNORECASE),
+    late_pattern(r"qwen2(?:\.5)?[-_ ](?:math|[\d.]+b)|deepseek|distill", re.IGNORECASE),
 )
 KNOWN_WEIGHTS = (SMOLLM2_135M, QWEN25_CODER_1_5B)
 BY_SHAPE: Mapping[Shape, KnownWeights] = {shape: known for known in KNOWN_WEIGHTS for shape in known.shapes}

@@ -7,6 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from antiphon.patterns import late_pattern
+
 PARALLEL = "parallel calls"
 IDS = "call ids"
 FIRST_MESSAGE = "first message"
@@ -38,7 +40,7 @@ class Demand(Struct, frozen=True):
 
 
 def _words(*alternatives: str) -> re.Pattern[str]:
-    return re.compile("|".join(alternatives), re.IGNORECASE)
+    return late_pattern("|".join(alternatives), re.IGNORECASE)
 
 
 DEMANDS: tuple[Demand, ...] = (
@@ -75,16 +77,16 @@ DEMANDS: tuple[Demand, ...] = (
 
 # ---- the text of a template ------------------------------------------------------------------------------------------
 
-COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
-CODE = re.compile(r"\{%(.*?)%\}|\{\{(.*?)\}\}", re.DOTALL)
-PRINTED = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
-STRING = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
-VARIABLE_TOOLS = re.compile(r"(?<![.\w])tools\b")
+COMMENT = late_pattern(r"\{#.*?#\}", re.DOTALL)
+CODE = late_pattern(r"\{%(.*?)%\}|\{\{(.*?)\}\}", re.DOTALL)
+PRINTED = late_pattern(r"\{\{(.*?)\}\}", re.DOTALL)
+STRING = late_pattern(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
+VARIABLE_TOOLS = late_pattern(r"(?<![.\w])tools\b")
 # Under which names templates look for the thought of a message.
-THOUGHT_MEMBER = re.compile(r"""[.'"](?:reasoning_content|reasoning|thinking)\b""")
+THOUGHT_MEMBER = late_pattern(r"""[.'"](?:reasoning_content|reasoning|thinking)\b""")
 # The text of a message is cut at the end of its thought.
-CUTS_THOUGHT = re.compile(r"split\(\s*(['\"])</think>\1")
-ROLE = re.compile(r"\brole\b")
+CUTS_THOUGHT = late_pattern(r"split\(\s*(['\"])</think>\1")
+ROLE = late_pattern(r"\brole\b")
 
 
 def facts_in_text(template: str) -> dict[str, Any]:

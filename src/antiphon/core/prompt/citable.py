@@ -12,14 +12,15 @@ from msgspec import Struct
 
 from antiphon.core.stream.citations import without_marks
 from antiphon.core.toolbox.prompt_texts import CITE_PASSAGE
+from antiphon.patterns import late_pattern
 
 Location = dict[str, Any]
 
 # Characters that a passage has at least, unless its paragraph ends. A long document has longer ones: marks have four digits.
 SHORTEST_PASSAGE = 200
 MOST_PASSAGES = 1500
-_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])|\s*\n\s*\n\s*")
-_PAGE = re.compile(r"^\[page (\d+)\]$", re.MULTILINE)
+_SENTENCE_END = late_pattern(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])|\s*\n\s*\n\s*")
+_PAGE = late_pattern(r"^\[page (\d+)\]$", re.MULTILINE)
 
 
 class CitablePart(Struct):

@@ -12,6 +12,7 @@ from antiphon.core.checks.work import NO_SUCH_FILE, NO_URLS, CheckOutcome, Docum
 from antiphon.core.protocols.responses.references import is_address, is_stored
 from antiphon.core.stream.citations import DocumentSource
 from antiphon.errors import InvalidRequest
+from antiphon.patterns import late_pattern
 
 # How many characters of documents are remembered.
 MOST_CHARACTERS = 16 * 1024 * 1024
@@ -166,10 +167,10 @@ def files_of(item: dict[str, Any]) -> Iterator[StoredFileWork | UrlWork]:
 DATA_URL = b";base64,"
 
 # Shorter ones are not worth it.
-_IMAGE = re.compile(rb"(data:image/[A-Za-z0-9.+-]+;base64,)([A-Za-z0-9+/=_\\-]{200,})")
+_IMAGE = late_pattern(rb"(data:image/[A-Za-z0-9.+-]+;base64,)([A-Za-z0-9+/=_\\-]{200,})")
 # The image of an item, and what is in every such item.
 MADE_IMAGE = b'"image_generation_call"'
-_MADE_IMAGE = re.compile(rb'("result"\s*:\s*")([A-Za-z0-9+/=]{200,})(?=")')
+_MADE_IMAGE = late_pattern(rb'("result"\s*:\s*")([A-Za-z0-9+/=]{200,})(?=")')
 
 
 def may_have_images(data: bytes) -> bool:

@@ -12,7 +12,6 @@ rejected: an item with neither a type nor a role; a malformed item of a listed t
 correct, these are dropped with a notice.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
@@ -49,6 +48,7 @@ from antiphon.core.protocols.responses.references import (
 from antiphon.core.toolbox.tools import AsCalled, ToolIdentity
 from antiphon.errors import InvalidRequest
 from antiphon.partial_json import arguments_to_text
+from antiphon.patterns import late_pattern
 from antiphon.sealing import text_to_compacted
 from antiphon.wire.chat import Part
 from antiphon.wire.hosted_items import ToolSearchOutput, type_of
@@ -66,7 +66,7 @@ from antiphon.wire.input_items import (
 )
 
 # One long word of base64 is not written by a person or a model.
-CIPHERTEXT = re.compile(r"[A-Za-z0-9+/=_-]{64,}")
+CIPHERTEXT = late_pattern(r"[A-Za-z0-9+/=_-]{64,}")
 
 COMPACTED = "The earlier part of this conversation was compacted to save room. This is the hand-over summary of it:"
 COMPACT = """\

@@ -29,6 +29,7 @@ from antiphon.core.toolbox.choice import Offer
 from antiphon.core.toolbox.prompt_texts import ALL_FAIL, ANSWER_INSTEAD, FAILED_AGAIN, SAME_AGAIN
 from antiphon.core.toolbox.tools import may_poll
 from antiphon.partial_json import canonical_arguments
+from antiphon.patterns import late_pattern
 
 # After this many times a note asks the model to stop, and after this many its tool is withheld.
 TOLD_AT = 3
@@ -52,21 +53,21 @@ WITHHELD = "{name} may not be called in this answer: {reason}"
 
 # What the result of a call that has done nothing may say, without the form of an error: "Ada is not registered yet." The call
 # may be made again when the cause is gone.
-_SAYS_NO = re.compile(
+_SAYS_NO = late_pattern(
     r"\b(?:not|cannot|unable|first|declined|denied|failed|insufficient|invalid|refused|rejected|unavailable)\b|n['’]t\b"
     r"|\A\W{0,9}\w+\W{1,9}false\W{0,9}\Z",
     re.IGNORECASE,
 )
 _LONGEST_NO = 200
 # What is not from the user begins so, and what ends it.
-_ADDED = re.compile(r"\s*<(system_message|system-reminder)>")
+_ADDED = late_pattern(r"\s*<(system_message|system-reminder)>")
 # The folders in front of the name of a file.
-_FOLDERS = re.compile(rb"(?<![\w.@+~-])(?:~|[\w.@+-]{0,255})/(?:[\w.@+-]{0,255}/){0,64}(?=[\w.@+-])")
+_FOLDERS = late_pattern(rb"(?<![\w.@+~-])(?:~|[\w.@+-]{0,255})/(?:[\w.@+-]{0,255}/){0,64}(?=[\w.@+-])")
 # Lines of Codex that differ each time.
-_VOLATILE = re.compile(r"^(?:Chunk ID|Wall time): .*\n?", re.MULTILINE)
-_NUMBER = re.compile(r"\d+")
+_VOLATILE = late_pattern(r"^(?:Chunk ID|Wall time): .*\n?", re.MULTILINE)
+_NUMBER = late_pattern(r"\d+")
 # Numbers that differ each time, whatever has become better or worse: times, processes, sessions.
-_INCIDENTAL = re.compile(
+_INCIDENTAL = late_pattern(
     r"\d+(?:\.\d+)?(?= ?(?:ms|s|secs?|seconds)\b)|(?<=\bprocess )\d+|(?<=\bsession )\d+|(?<=\bid )\d+|(?<=\bpid )\d+",
     re.IGNORECASE,
 )

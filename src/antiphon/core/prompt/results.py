@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from antiphon.errors import UNREADABLE
+from antiphon.patterns import late_pattern
 
 
 class Result(Enum):
@@ -30,16 +31,16 @@ class Sign(NamedTuple):
 
 
 # The first one in a text is that of the call. Others are part of what it printed.
-_EXIT = re.compile(r"(?:^(?:Exit code:|Process exited with code)|\"exit_code\":) *(-?\d+)\b", re.MULTILINE)
+_EXIT = late_pattern(r"(?:^(?:Exit code:|Process exited with code)|\"exit_code\":) *(-?\d+)\b", re.MULTILINE)
 # Only as the first words of an output: a tool that runs may print them, too.
-UNUSABLE = re.compile(
+UNUSABLE = late_pattern(
     r"\A\W{0,3}(?:error: )?(?:no usable (?:execution )?environment\b|unsupported call\b|(?:no such|unknown|unsupported) tool\b"
     r"|(?:the |this )?tool(?: [\w.`'\"-]{1,64})? is (?:currently )?"
     r"(?:not (?:available|enabled|supported)|unavailable|disabled)\b)",
     re.IGNORECASE,
 )
 # How the message of an error begins, and how one of a single sentence ends.
-_BEGINS = re.compile(
+_BEGINS = late_pattern(
     r"\A\W{0,3}(?:\[?\w*(?:error|exception|failure|fatal|panic)\]?(?: \w{1,20}){0,3}\s{0,3}(?::|- |\()"
     r"|traceback \(most recent call last\)|errno\b|(?:it )?(?:failed(?!: 0)|unable|could not|cannot|can't|couldn't)\b"
     r"|(?:no such|unknown|invalid|unsupported|illegal|missing required)(?: [\w`'\"./-]{1,60}){1,4}(?::|\.?\s{0,9}\Z)"
@@ -49,15 +50,15 @@ _BEGINS = re.compile(
     r"|(?!\d)[\w.-]{1,80}(?: \w{1,20}){0,2} failed:)",
     re.IGNORECASE,
 )
-_ENDS = re.compile(
+_ENDS = late_pattern(
     r"\A[^\n.]{1,200}\b(?:(?:was|were|is|are|does|do|could|did)(?: not|n't)(?: be)? (?:found|exist|known|allowed|permitted"
     r"|supported|available)|(?<!\d )failed|(?:was |is )?(?:denied|refused|rejected|aborted)|timed out)[.!]?\s{0,9}\Z",
     re.IGNORECASE,
 )
 SIGNS = (
     Sign(UNUSABLE, Result.UNUSABLE),
-    Sign(re.compile(r"^Process running with session ID|\bstill running\b", re.MULTILINE | re.IGNORECASE), Result.WAITS),
-    Sign(re.compile(r"\"timed_out\": *true|\"status\": *\"(?:in_progress|queued|pending|running)\""), Result.WAITS),
+    Sign(late_pattern(r"^Process running with session ID|\bstill running\b", re.MULTILINE | re.IGNORECASE), Result.WAITS),
+    Sign(late_pattern(r"\"timed_out\": *true|\"status\": *\"(?:in_progress|queued|pending|running)\""), Result.WAITS),
     Sign(_BEGINS, Result.LOOKS_FAILED),
     Sign(_ENDS, Result.LOOKS_FAILED),
 )

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Struct
 
+from antiphon.patterns import late_pattern
 from antiphon.wire.chat import ChatFunction, ChatMessage, ChatRequest
 
 # The fields that a chat template reads, beside messages and tools.
@@ -26,7 +27,7 @@ _encode = msgspec.json.encode
 _template_fields = attrgetter(*TEMPLATE_FIELDS)
 # Beside its content and its calls.
 _message_members = attrgetter("role", "reasoning_content", "reasoning", "tool_call_id")
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d(:\d\d)?|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b", re.ASCII)
+_MOMENT = late_pattern(r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d(:\d\d)?|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b", re.ASCII)
 
 
 class PromptPrint(NamedTuple):

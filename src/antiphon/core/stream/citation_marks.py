@@ -5,12 +5,11 @@ is a mark in code, in a link, as an index, or with a number that is not a source
 file is cut out, with the space that belongs to it.
 """
 
-import re
 from typing import TYPE_CHECKING, Any, Protocol
 
 from antiphon.core.events.deltas import Citation, CitedDelta, TextDelta
 from antiphon.core.stream.text_calls.markdown import MarkdownWithTildes
-from antiphon.patterns import Pattern
+from antiphon.patterns import Pattern, late_pattern
 
 if TYPE_CHECKING:
     import regex
@@ -26,14 +25,14 @@ _MARK = Pattern(
     rf"|\((?P<group>{_GROUP})\))"
 )
 # What marks begin with, after the space or the bracket before them.
-_BEGINNING = re.compile(r"[\[【]")
-_NAME = re.compile("†[^】]*")
-_DIGITS = re.compile("[0-9]+")
+_BEGINNING = late_pattern(r"[\[【]")
+_NAME = late_pattern("†[^】]*")
+_DIGITS = late_pattern("[0-9]+")
 # A `[` that follows one of these, or a letter or digit, is an index: `a[1]`, `f(x)[1]`, `a[0][1]`; or it is escaped.
 _BEFORE_INDEX = frozenset("_)]\\")
 # Unless that is the end of a word: `Paris[1].` cites, and `rows[1]`, `a[1]`, `x2[1]`, `o.rows[1]` and `myRows[1]` do not.
 LONGEST_WORD = 40
-_WORD = re.compile(rf"(?:^|[\s(\[{{\"'“‘«*,—–-])(?P<word>[^\W\d_]{{2,{LONGEST_WORD - 1}}})$")
+_WORD = late_pattern(rf"(?:^|[\s(\[{{\"'“‘«*,—–-])(?P<word>[^\W\d_]{{2,{LONGEST_WORD - 1}}})$")
 # Shorter words without a capital are names of variables as often as not.
 SHORTEST_WORD = 4
 # Longer ones that are, too.

@@ -1,6 +1,5 @@
 """Citations: the model cites a source by its number, the client sees a link and an annotation that points at it."""
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -11,13 +10,14 @@ from antiphon.core.events.deltas import CitedDelta, Delta, TextDelta
 from antiphon.core.stream.citation_marks import Citable, CitationMarks
 from antiphon.core.stream.file_links import CodeFile, ContainerFile, FileLinks
 from antiphon.core.stream.text_calls import CallFinder
+from antiphon.patterns import late_pattern
 from antiphon.wire.events import DOCUMENT_CITATION
 
 # Of a source that is shown as a link.
 LONGEST_URL = 2048
 # What would end a link, or mean something else in Markdown.
-_UNSAFE_IN_URL = re.compile(r"""[\x00-\x20\x7f()<>\[\]{}\\^`|"]|\s""")
-_UNSAFE_IN_TEXT = re.compile(r"([\\\[\]`*<>|])")
+_UNSAFE_IN_URL = late_pattern(r"""[\x00-\x20\x7f()<>\[\]{}\\^`|"]|\s""")
+_UNSAFE_IN_TEXT = late_pattern(r"([\\\[\]`*<>|])")
 
 
 class Source(Struct, frozen=True):

@@ -1,8 +1,7 @@
 """The engine's bytes → the data of its frames, however the bytes are split."""
 
-import re
-
 from antiphon.errors import EngineDisagrees
+from antiphon.patterns import late_pattern
 
 # No engine sends a chunk of this size. A server that never ends its line must not fill the memory.
 LARGEST_FRAME = 32 * 1024 * 1024
@@ -10,7 +9,7 @@ LARGEST_FRAME = 32 * 1024 * 1024
 FRAME_START = b"data: "
 
 # A line that an event stream may have and a chat stream does not need: a comment, white space, or a field of any other name.
-_NOT_NEEDED = re.compile(rb":|\s*\Z|[A-Za-z0-9_-]+(:|\Z)")
+_NOT_NEEDED = late_pattern(rb":|\s*\Z|[A-Za-z0-9_-]+(:|\Z)")
 
 
 class FrameReader:
@@ -133,7 +132,7 @@ def _plain_frames(data: bytes) -> list[bytes]:
     return frames if len(frames) == len(parts) else []
 
 
-_BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))+")
+_BLANK_LINE = late_pattern(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))+")
 
 
 def frame_ends(data: bytes) -> list[int]:

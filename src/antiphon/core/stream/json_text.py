@@ -3,19 +3,19 @@
 JSON comes next; an engine that takes it for a thought may repeat the end of the prompt before it. Nothing in it is a thought.
 """
 
-import re
 from collections.abc import Callable
 from enum import Enum
 
 from antiphon.core.events.deltas import Delta, TextDelta
 from antiphon.core.stream.fast_path import Continues
 from antiphon.core.stream.reasoning_tags import TAGS
+from antiphon.patterns import late_pattern
 
 # What JSON may begin with.
 STARTS = frozenset('{["-0123456789tfn')
 # A fence that opens before JSON, and the one that closes it: no string of JSON has a line break in it.
-OPENING_FENCE = re.compile(r"```[\w+-]{0,32}\s*\Z")
-CLOSING_FENCE = re.compile(r"\n[^\S\n]*+```")
+OPENING_FENCE = late_pattern(r"```[\w+-]{0,32}\s*\Z")
+CLOSING_FENCE = late_pattern(r"\n[^\S\n]*+```")
 # More white space than that is not kept back because a fence may follow.
 LONGEST_BEFORE_FENCE = 256
 

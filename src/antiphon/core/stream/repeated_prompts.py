@@ -10,13 +10,13 @@ from collections.abc import Collection
 from antiphon.core.events.deltas import Delta, TextDelta
 from antiphon.core.stream.text_calls import CallFinder, TextCalls
 from antiphon.core.toolbox.prompt_texts import PROMPT_SENTENCES
-from antiphon.patterns import Pattern
+from antiphon.patterns import Pattern, late_pattern
 
 # A sentence longer than this is no longer compared.
 LONGEST = 600
 # With fewer letters of its own, a sentence may be anybody's.
 SHORTEST = 16
-_FIELD = re.compile(r"(\{\w+\})")
+_FIELD = late_pattern(r"(\{\w+\})")
 _FIELDS = {
     "{name}": r"[\w.-]{1,64}",
     "{names}": r"[\w.,: -]{1,400}?",
@@ -29,7 +29,7 @@ _ANYTHING = rf"[\s\S]{{1,{LONGEST}}}?"
 _BEFORE, _AFTER, _AT_END = r"[\s\"'`*]*", r"[\"'`*]*(?=\s)", r"[\"'`*]*(?=\s|\Z)"
 # Where the next sentence begins, and what may become that.
 _BOUNDARY = Pattern(r"[.!?:][\"'`*)\]]*(?=\s)|(?=\n)")
-_MAY_END = re.compile(r"[.!?:][\"'`*)\]]*\Z")
+_MAY_END = late_pattern(r"[.!?:][\"'`*)\]]*\Z")
 
 
 class WithoutRepeatedPrompts:

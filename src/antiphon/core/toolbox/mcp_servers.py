@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from antiphon.core.protocols.responses.fields import types_of
 from antiphon.errors import UNREADABLE
+from antiphon.patterns import late_pattern
 from antiphon.wire.hosted_items import McpTool
 from antiphon.wire.input_items import WITH_TOOLS, Tool
 from antiphon.wire.responses import CreateResponse
@@ -136,7 +137,7 @@ REDACTED = "<redacted>"
 SECRETS = ("authorization", "headers", "server_url")
 _SECRET_NAMES = tuple(name.encode() for name in SECRETS)
 # For a body that is no JSON: the strings after these names, and all that may be in an object.
-_IN_TEXT = re.compile(
+_IN_TEXT = late_pattern(
     rb'("(?:authorization|server_url)"\s*:\s*)"(?:[^"\\]|\\.)*"?|("headers"\s*:\s*)\{(?:[^{}"]|"(?:[^"\\]|\\.)*"?)*\}?',
     re.DOTALL,
 )

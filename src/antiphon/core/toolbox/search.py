@@ -5,7 +5,6 @@ them, in whatever way a model writes them: `crm`, `crm.list_orders`, `crm__list_
 definitions of the tools, which are offered from then on: in the rest of the response, and wherever the item is in the history.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -23,6 +22,7 @@ from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.core.toolbox.tools import SERVER_SEARCH, ToolIdentity, is_namespace_of_its_own
 from antiphon.core.toolbox.word_ranking import scores, words_of
 from antiphon.errors import UNREADABLE, counted
+from antiphon.patterns import late_pattern
 from antiphon.wire.chat import ChatTool
 from antiphon.wire.input_items import Tool
 
@@ -49,7 +49,7 @@ MOST_NAMES = 60
 
 LISTED = "These have to be found before they can be called:"
 
-_NOT_IN_KEYS = re.compile(r"[\W_]+")
+_NOT_IN_KEYS = late_pattern(r"[\W_]+")
 
 
 # ---- the description and the results ---------------------------------------------------------------------------------

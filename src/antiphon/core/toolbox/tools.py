@@ -1,12 +1,12 @@
 """What a tool is: its identity, the name by which an engine calls it, a call of it, and the result of a call."""
 
 import hashlib
-import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from msgspec import Struct
 
+from antiphon.patterns import late_pattern
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.hosted_items import McpApprovalRequest, type_of
 
@@ -16,7 +16,7 @@ TOOLS = "tools"
 ATTACHED = "attached"
 # What engines accept. A client may send longer names.
 LONGEST_NAME = 64
-ILLEGAL_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+ILLEGAL_IN_NAMES = late_pattern(r"[^A-Za-z0-9_-]")
 # The form of calls that the client has to approve first.
 APPROVAL = type_of(McpApprovalRequest)
 
@@ -84,7 +84,7 @@ ELSEWHERE = frozenset("attach mail post print send share submit upload".split())
 # The same call may have another result a moment later, or acts on what the one before it has moved.
 POLLS = frozenset("monitor next poll progress random roll status stdin wait watch".split())
 GESTURES = frozenset("click drag hover navigate press redo screenshot scroll snapshot swipe tap undo".split())
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_WORDS = late_pattern(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 def may_poll(name: str) -> bool:

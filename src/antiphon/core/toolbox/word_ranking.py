@@ -1,10 +1,11 @@
 """Texts ranked by the words that they share with a query: BM25, as tools and chunks of files use it."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+
+from antiphon.patterns import late_pattern
 
 # How soon a word that is repeated stops to count, and how much the length of a text counts.
 SATURATION = 1.2
@@ -31,11 +32,11 @@ COMMON = frozenset(
     "that the their them then there these they this to tool tools us use used want was we what when which will with would "
     "you your".split()
 )
-_WORD = re.compile(r"[^\W_]+")
+_WORD = late_pattern(r"[^\W_]+")
 # Where camelCase and HTTPServer are split.
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_HUMP = late_pattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # Scripts without spaces between words.
-_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
+_UNSPACED = late_pattern(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
 
 
 def words_of(text: str) -> list[str]:

@@ -15,6 +15,7 @@ from antiphon.files.readers.office import epub, open_document, sheets, slides, w
 from antiphon.files.readers.office.zip_parts import LOCKED, ZipParts
 from antiphon.files.readers.source import Source, Unreadable, damaged
 from antiphon.files.readers.xml_events import MalformedXml
+from antiphon.patterns import late_pattern
 
 # In characters: five million tokens, as many as OpenAI takes of one file.
 LONGEST_TEXT = 20_000_000
@@ -31,8 +32,8 @@ TOO_MUCH_MEMORY = "reading it takes too much memory"
 ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 OLE_SEARCHED = 1024 * 1024
 
-_CHARSET = re.compile(r"""charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE)
-_LINE_ENDS = re.compile(r"\r\n?")
+_CHARSET = late_pattern(r"""charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE)
+_LINE_ENDS = late_pattern(r"\r\n?")
 
 
 def read(

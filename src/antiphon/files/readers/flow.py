@@ -8,12 +8,13 @@ from msgspec import Struct
 
 from antiphon.files.readers.source import TextParts
 from antiphon.files.readers.xml_events import Attributes, attribute, read_xml
+from antiphon.patterns import late_pattern
 
 CELL_BORDER = " | "
 MOST_LEVELS = 6
-_SPACES = re.compile(r"\s+")
+_SPACES = late_pattern(r"\s+")
 # Programs describe a picture by the name of its file where nobody wrote a description.
-_FILENAME = re.compile(r"[^\n]{1,200}\.(?:png|jpe?g|gif|bmp|tiff?|emf|wmf|svg|webp)", re.IGNORECASE)
+_FILENAME = late_pattern(r"[^\n]{1,200}\.(?:png|jpe?g|gif|bmp|tiff?|emf|wmf|svg|webp)", re.IGNORECASE)
 
 
 class Markup(Struct, frozen=True):

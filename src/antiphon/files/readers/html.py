@@ -8,7 +8,7 @@ from html import unescape
 
 from antiphon.files.readers import encodings
 from antiphon.files.readers.source import Source, TextParts, Unreadable
-from antiphon.patterns import possessive
+from antiphon.patterns import late_pattern, possessive
 
 # A comment, a declaration, an end tag, a start tag with its attributes, text, or a sign that begins nothing. What has no end
 # goes on to the end of the file, so that no character is looked at more than a few times.
@@ -20,11 +20,11 @@ _TOKEN = possessive(
     | (?P<text>[^<]+|<)""",
     re.DOTALL | re.VERBOSE,
 )
-_ALT = re.compile(r"""\balt\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s'">]+))""", re.IGNORECASE)
+_ALT = late_pattern(r"""\balt\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s'">]+))""", re.IGNORECASE)
 
 # Elements whose content is no markup, and is not shown.
 RAW = frozenset(("script", "style", "iframe", "noembed", "noframes", "xmp"))
-_RAW_ENDS = {name: re.compile(f"</{name}", re.IGNORECASE) for name in RAW}
+_RAW_ENDS = {name: late_pattern(f"</{name}", re.IGNORECASE) for name in RAW}
 HIDDEN = frozenset("template noscript svg math object select datalist".split())
 # Elements that begin and end a line.
 BLOCKS = frozenset(
@@ -40,11 +40,11 @@ CELLS = frozenset(("td", "th"))
 # What a line begins with.
 PREFIXES = {"li": "- ", **{f"h{level}": "#" * level + " " for level in range(1, 7)}}
 # How the page names its encoding itself.
-_CHARSET = re.compile(rb"""<meta[^>]{1,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]{1,40})""", re.IGNORECASE)
+_CHARSET = late_pattern(rb"""<meta[^>]{1,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]{1,40})""", re.IGNORECASE)
 CHARSET_HEAD = 4096
 # How much longer a page may be than its text.
 MARKUP = 5
-_SPACES = re.compile(r"\s+")
+_SPACES = late_pattern(r"\s+")
 
 
 def read(source: Source) -> str:

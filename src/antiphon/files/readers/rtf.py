@@ -3,9 +3,10 @@
 import re
 
 from antiphon.files.readers.source import Source, TextParts
+from antiphon.patterns import late_pattern
 
 # A word of control with its number, a byte, another sign, a brace, or text.
-_TOKEN = re.compile(
+_TOKEN = late_pattern(
     rb"\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z'])|([{}])|[\r\n]+|([^\\{}\r\n]+)", re.DOTALL
 )
 BREAKS = {"par": "\n", "line": "\n", "sect": "\n\n", "page": "\n\n", "row": "\n", "tab": "\t", "cell": " | ", "nestcell": " | "}

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from antiphon.core.prompt.truncation import CHARACTERS_PER_TOKEN
 from antiphon.files.vector_stores.search.found import Piece
+from antiphon.patterns import late_pattern
 
 
 class Chunking(Protocol):
@@ -25,7 +26,7 @@ class Chunking(Protocol):
 
 # Where a chunk ends best, the best first. Each pattern is found just behind such a place.
 BOUNDARIES = tuple(
-    re.compile(pattern)
+    late_pattern(pattern)
     for pattern in (
         r"\n[ \t]*\n\s*",
         r"[.!?…]['\"”’»)\]]*\s+|[。！？．]['\"”’»」』）)\]]*\s*",
@@ -45,7 +46,7 @@ MOST_MARKS = 32
 
 
 # As readers of documents write headings, and Markdown does.
-HEADING = re.compile(r"^(#{1,6}) +(\S.*)$", re.MULTILINE)
+HEADING = late_pattern(r"^(#{1,6}) +(\S.*)$", re.MULTILINE)
 LONGEST_HEADING = 100
 
 

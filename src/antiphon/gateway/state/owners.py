@@ -3,7 +3,6 @@
 import asyncio
 import hmac
 import logging
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -11,6 +10,7 @@ from antiphon.core.exchange.environment import Environment
 from antiphon.errors import StoreUnavailable
 from antiphon.ids import hash_of_key
 from antiphon.logs import log
+from antiphon.patterns import late_pattern
 from antiphon.sealing import Sealer
 from antiphon.store.account_records import UsageSum
 from antiphon.store.protocol import Store
@@ -24,7 +24,7 @@ MOVES_AT_ONCE = 4
 # Seconds that a request waits until what its key stored earlier has been given to its name.
 PATIENCE = 10.0
 # The owner of what a key without a name stores: a hash of the key.
-_HASH = re.compile(r"[0-9a-f]{32}")
+_HASH = late_pattern(r"[0-9a-f]{32}")
 SHOWN_LETTERS = 6
 
 

@@ -15,14 +15,15 @@ from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.errors import ApiError
 from antiphon.gateway.stored_prompts.prompts import FIELDS, VARIABLE, StoredPrompt, StoredPrompts
 from antiphon.logs import log
+from antiphon.patterns import late_pattern
 
 # Seconds between two looks at the files.
 INTERVAL = 2.0
 # The most bytes of a file.
 LARGEST = 1024 * 1024
-_BEGIN = re.compile(r"\A\+\+\+[ \t]*(?:\n|\Z)")
-_FRONT = re.compile(r"\A\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_NAME = re.compile(r"([A-Za-z0-9_.-]+?)(?:@([A-Za-z0-9_.-]+))?\.md")
+_BEGIN = late_pattern(r"\A\+\+\+[ \t]*(?:\n|\Z)")
+_FRONT = late_pattern(r"\A\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_NAME = late_pattern(r"([A-Za-z0-9_.-]+?)(?:@([A-Za-z0-9_.-]+))?\.md")
 
 
 class UnusablePrompt(Exception):

@@ -7,10 +7,11 @@ from typing import Any
 from msgspec import Struct
 
 from antiphon.errors import LONGEST_QUOTED, InvalidRequest, quoted, shortened
+from antiphon.patterns import late_pattern
 from antiphon.wire.responses import CreateResponse
 
 # {{name}} in the text of a prompt.
-VARIABLE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+VARIABLE = late_pattern(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 # Fields that a file may have. The request's own ones win.
 FIELDS = (
     "model",

@@ -17,6 +17,7 @@ from antiphon.core.recording.recording import Recording
 from antiphon.core.recording.rerun import TOOLS, Moment, Rerun, ToolRun, run_again
 from antiphon.core.stream.chat_stream import chat_to_members
 from antiphon.errors import ApiError, counted, shortened
+from antiphon.patterns import late_pattern
 from antiphon.server.inspector.recordings import RecordedRequest, to_outcome
 from antiphon.server.inspector.redaction import HIDDEN, redacted, without_seals
 from antiphon.server.inspector.rows import Row, hide
@@ -29,7 +30,7 @@ PASSED_ON = "The request was passed on to the engine as it came, and so was the 
 LONGEST_OUTPUT = 200
 LEFT_OUT = "The recording was left out: it was too large, or others needed the memory."
 # A chunk as engines send it.
-_CHUNK = re.compile(r"\s*(?P<field>(?:[a-z]{1,8}: ?)?)(?:(?P<json>\{.*\})|(?P<word>\[[A-Z]{1,8}\]))\s*", re.DOTALL)
+_CHUNK = late_pattern(r"\s*(?P<field>(?:[a-z]{1,8}: ?)?)(?:(?P<json>\{.*\})|(?P<word>\[[A-Z]{1,8}\]))\s*", re.DOTALL)
 
 
 class Opened:

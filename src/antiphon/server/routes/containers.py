@@ -2,7 +2,6 @@
 process are answered there."""
 
 import mimetypes
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from functools import wraps
@@ -17,6 +16,7 @@ from antiphon.core.hosted.rows import HOSTED
 from antiphon.core.protocols.messages.protocol import MESSAGES
 from antiphon.core.stream.file_links import FOLDER
 from antiphon.errors import EngineUnavailable, InvalidRequest, NotFound, quoted
+from antiphon.patterns import late_pattern
 from antiphon.sandbox.containers.container import Container, ContainerFile, slot_of
 from antiphon.sandbox.containers.container_files import NO_SUCH_FILE, ContainerExpired
 from antiphon.sandbox.containers.containers import MINUTES, Containers
@@ -36,7 +36,7 @@ from antiphon.wire.responses import CreateResponse
 P = ParamSpec("P")
 
 # An id in stored items.
-ID = re.compile(rb'"(cntr_[0-9a-f]+)"')
+ID = late_pattern(rb'"(cntr_[0-9a-f]+)"')
 # The types of tools that use one.
 USERS = tuple(kind for tool in HOSTED if tool.files is not None for kind in tool.definitions)
 GONE = "The worker process that had this container has just ended. Send the request again."

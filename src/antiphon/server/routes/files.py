@@ -13,6 +13,7 @@ from antiphon.core.protocols.responses.read import convert_strings
 from antiphon.errors import InvalidRequest, NotFound, quoted
 from antiphon.files.library import FileLibrary, Upload
 from antiphon.ids import ADMIN
+from antiphon.patterns import late_pattern
 from antiphon.server.answers import notice_header, to_json
 from antiphon.server.pages import to_timestamp
 from antiphon.server.parts import APP
@@ -46,8 +47,8 @@ BYTES = "application/octet-stream"
 # A page that shows it must neither guess its type nor run anything in it.
 GUARDED = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox; default-src 'none'"}
 # A type, with the encoding of a text if that is said.
-_TYPE = re.compile(r"([\w.+-]{1,100}/[\w.+-]{1,100})\s*(;\s*charset=\"?[\w.:-]{1,40}\"?)?", re.ASCII | re.IGNORECASE)
-_ID = re.compile(r"file-[0-9a-zA-Z_-]{1,100}")
+_TYPE = late_pattern(r"([\w.+-]{1,100}/[\w.+-]{1,100})\s*(;\s*charset=\"?[\w.:-]{1,40}\"?)?", re.ASCII | re.IGNORECASE)
+_ID = late_pattern(r"file-[0-9a-zA-Z_-]{1,100}")
 # In a header, all others are percent-encoded.
 _PLAIN = "!#$&+-.^_`|~"
 

@@ -26,6 +26,7 @@ from urllib.parse import unquote_to_bytes
 from aiohttp import web
 
 from antiphon.errors import InvalidRequest, UnsupportedMediaType, counted, quoted
+from antiphon.patterns import late_pattern
 
 NOT_A_FORM = "Send the file in a form: a body of the type multipart/form-data, with a boundary."
 # Of the headers of one part, in bytes.
@@ -35,9 +36,9 @@ LONGEST_FIELD = 64 * 1024
 MOST_PARTS = 100
 
 CRLF = b"\r\n"
-_BOUNDARY = re.compile(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]")
+_BOUNDARY = late_pattern(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]")
 # Browsers and clients write these for a quotation mark and for line ends in a name, and leave any other % as it is.
-_ESCAPED = re.compile(r"%22|%0D|%0A", re.IGNORECASE)
+_ESCAPED = late_pattern(r"%22|%0D|%0A", re.IGNORECASE)
 
 
 class PartStart(NamedTuple):
@@ -141,11 +142,11 @@ class FormReader:
 
 # ---- headers ---------------------------------------------------------------------------------------------------------
 
-_NAME = re.compile(r"[ \t]*([!#$%&'*+.^_`|~0-9A-Za-z-]+)=")
+_NAME = late_pattern(r"[ \t]*([!#$%&'*+.^_`|~0-9A-Za-z-]+)=")
 # Up to the first quotation mark that is not escaped and ends the parameter.
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"[ \t]*(?=;|$)', re.DOTALL)
+_QUOTED = late_pattern(r'"((?:[^"\\]|\\.)*)"[ \t]*(?=;|$)', re.DOTALL)
 # RFC 8187: CHARSET'LANGUAGE'PERCENT-ENCODED.
-_EXTENDED = re.compile(r"(utf-8|iso-8859-1)'[^']*'(.*)", re.IGNORECASE | re.DOTALL)
+_EXTENDED = late_pattern(r"(utf-8|iso-8859-1)'[^']*'(.*)", re.IGNORECASE | re.DOTALL)
 
 
 def headers_to_start(head: bytes) -> PartStart:

@@ -12,7 +12,6 @@ What a model read of its searches and its code is stored with their items, and n
 stored, if there is no `include`. A value that is not part of the API is refused, as in a request.
 """
 
-import re
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
 
@@ -23,6 +22,7 @@ from antiphon.core.events.encode import event_to_frame
 from antiphon.core.events.stored import frame_to_event, split_frames
 from antiphon.core.hosted.search_results import item_to_view
 from antiphon.core.protocols.responses.fields import SEALED_REASONING, refuse_unknown_includes
+from antiphon.patterns import late_pattern
 from antiphon.sealing import item_to_sealed
 from antiphon.server.answers import notice_header
 from antiphon.server.parts import APP
@@ -34,7 +34,7 @@ from antiphon.wire.input_items import Item
 from antiphon.wire.responses import OutputItem, ReasoningItem, Response
 
 # Repeated with or without brackets, or numbered: clients differ in how they write a list into a query.
-_INCLUDE = re.compile(r"include(\[\d*\])?")
+_INCLUDE = late_pattern(r"include(\[\d*\])?")
 
 
 # What can be included of a call → the type of its item, and the member. Stored only if the request included it. A notice names

@@ -1,7 +1,6 @@
 """MCP servers in a request: the `mcp` tool that names one, what is known of its tools, and the functions that an engine
 sees."""
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Self
 
@@ -20,6 +19,7 @@ from antiphon.core.toolbox.mcp_servers import MCP, Listing, McpDefinition, McpLi
 from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.core.toolbox.tools import ATTACHED, TOOLS, ToolIdentity
 from antiphon.errors import InvalidRequest, quoted
+from antiphon.patterns import late_pattern
 from antiphon.wire import events
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.events import Event
@@ -28,8 +28,8 @@ from antiphon.wire.input_items import InputMcpList, Item, Tool
 from antiphon.wire.responses import Status
 
 # Names of HTTP headers; values have no line breaks. Nobody may end a header early and begin another.
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_HEADER_NAME = late_pattern(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_CONTROL = late_pattern(r"[\x00-\x08\x0a-\x1f\x7f]")
 # The connection to a server is the gateway's own: these headers say how it is used. Who could set them could hide a second
 # request in one.
 OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect"})

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from antiphon.patterns import late_pattern
+
 # The names of fields that the Responses API has other ones for. The first that fits counts.
 FIELDS: Mapping[str, str] = {
     "text.format.schema": "response_format.json_schema.schema",
@@ -29,9 +31,9 @@ OF_CUSTOM_CALL: Mapping[str, str] = {"call_id": "id", "name": "custom.name", "in
 _NAMES = tuple(FIELDS)
 _FIELD = "|".join(map(re.escape, FIELDS))
 # A field where it is sure to be one: alone, or in a text between backticks. And the path of an item.
-_NAMED = re.compile(rf"(?:^|(?<=`))(?P<name>{_FIELD})(?=$|[`.])")
-_ITEM = re.compile(r"\binput\[(?P<at>\d{1,6})\](?P<rest>(?:\.\w+|\[\d{1,6}\])*)")
-_MEMBER = re.compile(r"(?<=\.)\w+")
+_NAMED = late_pattern(rf"(?:^|(?<=`))(?P<name>{_FIELD})(?=$|[`.])")
+_ITEM = late_pattern(r"\binput\[(?P<at>\d{1,6})\](?P<rest>(?:\.\w+|\[\d{1,6}\])*)")
+_MEMBER = late_pattern(r"(?<=\.)\w+")
 
 
 class Place(NamedTuple):

@@ -1,6 +1,5 @@
 """A response → a message: its blocks, why it stopped, and what it used. And an error → what its client gets."""
 
-import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
@@ -14,6 +13,7 @@ from antiphon.core.protocols.messages.read import NO_EFFORT, NO_THREAD
 from antiphon.core.protocols.messages.server_tools import ServerCalls, item_to_listing
 from antiphon.errors import ApiError, ContextLengthExceeded, token_counts
 from antiphon.partial_json import object_arguments
+from antiphon.patterns import late_pattern
 from antiphon.wire.events import DOCUMENT_CITATION
 from antiphon.wire.hosted_items import McpListTools, WebSearchCall
 from antiphon.wire.messages import (
@@ -46,7 +46,7 @@ from antiphon.wire.responses import (
 )
 
 # The end of a sentence that cites.
-_CLOSING = re.compile(r"[.,;:!?…)\]»”’\"']*")
+_CLOSING = late_pattern(r"[.,;:!?…)\]»”’\"']*")
 
 # ---- messages --------------------------------------------------------------------------------------------------------
 

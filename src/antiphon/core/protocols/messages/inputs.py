@@ -9,15 +9,15 @@ import re
 import msgspec
 
 from antiphon.partial_json import object_arguments
-from antiphon.patterns import possessive
+from antiphon.patterns import late_pattern, possessive
 
-_SPACE = re.compile(r"[ \t\n\r]*")
+_SPACE = late_pattern(r"[ \t\n\r]*")
 # The text of a string, up to its end, or to an escape sequence that is not whole yet.
 _TEXT = possessive(r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+')
-_HALF_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
+_HALF_ESCAPE = late_pattern(r"\\(?:u[0-9a-fA-F]{0,3})?")
 # A number or a word. It is whole when something else follows.
-_WORD = re.compile(r"[-+.\w]+")
-_VALUE_WORD = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null", re.ASCII)
+_WORD = late_pattern(r"[-+.\w]+")
+_VALUE_WORD = late_pattern(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null", re.ASCII)
 
 # What may come next: the characters that are allowed, "w" for a word.
 START, END, COLON = "{", "", ":"

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
+from antiphon.patterns import late_pattern
+
 # The names of fields that the Responses API has other ones for.
 FIELDS: Mapping[str, str] = {
     "instructions": "system",
@@ -31,11 +33,11 @@ MEMBERS: Mapping[str, str] = {
 # A field of the request here, and a member of a tool there.
 CONTAINER = "container"
 # A path, where it is sure to be one: with a number, or in a text as the name of a field.
-_PATH = re.compile(r"(?P<list>input|tools)\[(?P<at>\d{1,6})\](?P<rest>(?:\.\w+|\[\d{1,6}\])*)")
-_PART = re.compile(r"\.(?:content|output)\[(?P<at>\d{1,6})\]")
-_UPLOAD = re.compile(r"\.uploads\[(?P<at>\d{1,6})\]")
-_FIELD = re.compile(rf"(?<=`)(?P<name>{'|'.join(map(re.escape, FIELDS))})(?=[`.\[])")
-_MEMBER = re.compile(rf"(?<=\.)(?:{'|'.join(MEMBERS)})\b")
+_PATH = late_pattern(r"(?P<list>input|tools)\[(?P<at>\d{1,6})\](?P<rest>(?:\.\w+|\[\d{1,6}\])*)")
+_PART = late_pattern(r"\.(?:content|output)\[(?P<at>\d{1,6})\]")
+_UPLOAD = late_pattern(r"\.uploads\[(?P<at>\d{1,6})\]")
+_FIELD = late_pattern(rf"(?<=`)(?P<name>{'|'.join(map(re.escape, FIELDS))})(?=[`.\[])")
+_MEMBER = late_pattern(rf"(?<=\.)(?:{'|'.join(MEMBERS)})\b")
 
 
 class Place(Struct):

@@ -5,7 +5,6 @@ member that changes nothing here is said to have no effect, unless it changes no
 `cache_control`, and what is the same as the way of things here.
 """
 
-import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, NamedTuple
 
@@ -15,13 +14,14 @@ from msgspec import Meta, Struct
 from antiphon.core.protocols.messages.client_tools import KNOWN, TOOLSETS, member_to_function, screen_of
 from antiphon.core.protocols.responses.read import convert
 from antiphon.errors import InvalidRequest, quoted
+from antiphon.patterns import late_pattern
 from antiphon.wire.hosted_items import CodeInterpreterCall, McpListTools, ToolSearchOutput, WebSearchCall, type_of
 from antiphon.wire.input_items import Item, Tool
 from antiphon.wire.messages import ToolChoice
 from antiphon.wire.responses import Count
 
 # `bash_20250124`: a name, and the day of its version.
-_VERSION = re.compile(r"_\d{8}$")
+_VERSION = late_pattern(r"_\d{8}$")
 # Values of `include`.
 WEB_RESULTS, CODE_OUTPUTS = f"{type_of(WebSearchCall)}.results", f"{type_of(CodeInterpreterCall)}.outputs"
 # The item with the tools that a search has found.

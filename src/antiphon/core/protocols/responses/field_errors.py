@@ -9,14 +9,15 @@ import msgspec
 from msgspec import ValidationError, convert, inspect
 
 from antiphon.errors import UNREADABLE, InvalidRequest
+from antiphon.patterns import late_pattern
 
-_AT = re.compile(r" - at `(?:key` in `)?\$?\.?(?P<path>[^`]*)`$")
+_AT = late_pattern(r" - at `(?:key` in `)?\$?\.?(?P<path>[^`]*)`$")
 LONGEST = 1000
 # msgspec's name for a member of an object whose names are free.
 _ANY_MEMBER = "[...]"
 # How many members are tried to find the one that is wrong.
 MOST_TRIED = 100
-_STEP = re.compile(r"\[[^\]]*\]|(?P<name>[^.\[\]]+)")
+_STEP = late_pattern(r"\[[^\]]*\]|(?P<name>[^.\[\]]+)")
 
 
 class Row(NamedTuple):
@@ -28,7 +29,7 @@ class Row(NamedTuple):
 
 
 def _row(words: str, code: str, message: str) -> Row:
-    return Row(re.compile(words), code, message)
+    return Row(late_pattern(words), code, message)
 
 
 # First match first.
@@ -80,7 +81,7 @@ TYPES = {
     "null": "null",
 }
 # The path is that of the object.
-_MEMBER = re.compile(r"(?:missing required|contains unknown) field `(?P<field>[^`]+)`")
+_MEMBER = late_pattern(r"(?:missing required|contains unknown) field `(?P<field>[^`]+)`")
 
 
 def complaint_to_error(complaint: str, kind: Any, where: str, value: Any = None) -> InvalidRequest:
@@ -172,9 +173,9 @@ def flat_types(types: Iterable[inspect.Type]) -> Iterator[inspect.Type]:
 # those of the member that cannot be read.
 
 # msgspec's words.
-_OUT_OF_RANGE = re.compile(r"(Number|Integer value) out of range")
-_MALFORMED_AT = re.compile(r"\(byte (?P<byte>\d+)\)")
-_NO_JSON = re.compile(rb"NaN|Infinity")
+_OUT_OF_RANGE = late_pattern(r"(Number|Integer value) out of range")
+_MALFORMED_AT = late_pattern(r"\(byte (?P<byte>\d+)\)")
+_NO_JSON = late_pattern(rb"NaN|Infinity")
 # Stands for what is no JSON while its place is searched for.
 _TOO_LARGE = b"1e999"
 # Each level is read once more. A field that is deeper is named by the levels around it, and one in a larger body is not named.

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.errors import InvalidRequest, allowed, counted, quoted
-from antiphon.patterns import possessive
+from antiphon.patterns import late_pattern, possessive
 from antiphon.wire import hosted_items
 from antiphon.wire.input_items import WITH_TOOLS, Item, Tool
 from antiphon.wire.responses import CreateResponse, TextFormat
@@ -65,7 +65,7 @@ _LARK = possessive(
     re.VERBOSE,
 )
 # The rules that come with Lark. No other file is opened.
-_COMMON = re.compile(r"common(\.\w+)?")
+_COMMON = late_pattern(r"common(\.\w+)?")
 
 
 def check_nesting(value: dict[str, Any], limits: RequestLimits = DEFAULT_LIMITS) -> None:

@@ -11,6 +11,7 @@ from msgspec import Struct, inspect
 from antiphon.core.protocols.responses.field_errors import complaint_to_error, flat_types, unreadable_to_error
 from antiphon.core.protocols.responses.fields import DEFAULT_LIMITS, RequestLimits, check_nesting, check_request
 from antiphon.errors import UNREADABLE, InvalidRequest
+from antiphon.patterns import late_pattern
 from antiphon.wire.batches import MessageRequest
 from antiphon.wire.responses import CreateResponse, ReasoningOptions, StreamOptions, TextFormat, TextOptions
 
@@ -56,8 +57,8 @@ class Form(NamedTuple):
 
 FORMS: Mapping[type[inspect.Type], Form] = {
     # One that is negative is reported as too small.
-    inspect.IntType: Form(re.compile(r"-?(0|[1-9][0-9]*)"), "an integer in decimal digits"),
-    inspect.BoolType: Form(re.compile("true|false"), "true or false"),
+    inspect.IntType: Form(late_pattern(r"-?(0|[1-9][0-9]*)"), "an integer in decimal digits"),
+    inspect.BoolType: Form(late_pattern("true|false"), "true or false"),
 }
 
 

@@ -10,7 +10,7 @@ from antiphon.core.stream.text_calls.bodies import ANY_BODY, Body, reject_other_
 from antiphon.core.stream.text_calls.forms import FORMS, Place
 from antiphon.core.stream.text_calls.shapes import Call, ToolNames
 from antiphon.core.stream.text_calls.source import NotACall, Reading, Source
-from antiphon.patterns import any_of
+from antiphon.patterns import any_of, late_pattern
 
 # ---- candidates ------------------------------------------------------------------------------------------------------
 
@@ -176,7 +176,7 @@ class Markers:
 
     def __init__(self, blocks: Mapping[str, Block]) -> None:
         self._blocks = blocks
-        self._pattern = re.compile("|".join(map(re.escape, blocks)))
+        self._pattern = late_pattern("|".join(map(re.escape, blocks)))
         self._beginnings = frozenset(marker[:end] for marker in blocks for end in range(1, len(marker)))
         self._longest = max(map(len, blocks))
 

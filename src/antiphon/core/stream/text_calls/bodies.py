@@ -15,7 +15,7 @@ from antiphon.core.stream.text_calls.nearly_json import Repairs
 from antiphon.core.stream.text_calls.shapes import Call, ToolNames, is_object, leading_calls, marked_arguments, marked_calls
 from antiphon.core.stream.text_calls.source import LONGEST_END, NotACall, Reading, Source, required
 from antiphon.core.stream.text_calls.values import GEMMA, PYTHON, members, parameter_to_json, string_to_json
-from antiphon.patterns import Pattern
+from antiphon.patterns import Pattern, late_pattern
 
 if TYPE_CHECKING:
     import regex
@@ -26,8 +26,8 @@ NAME = r"(?P<name>[\w.-]{1,128})"
 _NAMED = Pattern(rf'(?:\[{SPACE}){{0,2}}\{{{SPACE}"(?:name|function|tool_name)"{SPACE}:{SPACE}"(?P<name>[^"\\]{{0,128}})"')
 # Llama calls a tool by this method.
 _METHOD = "call"
-_WORD = re.compile(r"[\w.-]+")
-_CDATA = re.compile(r"\s*<!\[CDATA\[(.*)\]\]>\s*", re.DOTALL)
+_WORD = late_pattern(r"[\w.-]+")
+_CDATA = late_pattern(r"\s*<!\[CDATA\[(.*)\]\]>\s*", re.DOTALL)
 # What a parameter says of its own type, where it is not the name of one.
 _IS_STRING = {"true": frozenset({"string"}), "false": None}
 

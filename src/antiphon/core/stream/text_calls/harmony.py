@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from antiphon.core.events.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
 from antiphon.core.stream.text_calls.shapes import MAX_BUFFERED, ToolNames, is_object, marked_arguments
-from antiphon.patterns import Pattern
+from antiphon.patterns import Pattern, late_pattern
 
 if TYPE_CHECKING:
     import regex
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MARKERS = tuple(f"<|{name}|>" for name in "start end message channel constrain return call".split())
 # The markers inside a message; every other marker ends one.
 INSIDE = frozenset({"<|message|>", "<|constrain|>"})
-_MARKER = re.compile("|".join(map(re.escape, MARKERS)))
+_MARKER = late_pattern("|".join(map(re.escape, MARKERS)))
 _RECIPIENT = r"(?:\s*to=(?P<to>[^\s<]{1,128}))?"
 # Before the header proper, gpt-oss writes this at times, and it means nothing.
 _STRAY = r"(?:<\|channel\|>commentary(?:\s*to=assistant)?(?=\s*<\|channel\|>))?"

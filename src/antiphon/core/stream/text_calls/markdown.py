@@ -1,13 +1,13 @@
 """The position in Markdown text: at the beginning of a line, inside code, after a quotation mark."""
 
-import re
+from antiphon.patterns import late_pattern
 
 # A tag directly after one of these is quoted, not used.
 QUOTES = "`\"'"
 
 
-_TOKENS = re.compile(r"`+|[^`]+")
-_TILDES = re.compile(r"~+|[^~]+")
+_TOKENS = late_pattern(r"`+|[^`]+")
+_TILDES = late_pattern(r"~+|[^~]+")
 
 
 class MarkdownState:

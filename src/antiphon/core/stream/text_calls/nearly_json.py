@@ -8,7 +8,7 @@ import msgspec
 
 from antiphon.errors import UNREADABLE
 from antiphon.partial_json import missing_brackets
-from antiphon.patterns import possessive
+from antiphon.patterns import late_pattern, possessive
 
 # Repairing is slow, and delays all other requests.
 LONGEST_REPAIRED = 32 * 1024
@@ -21,7 +21,7 @@ _STRING = possessive(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 # A comma that nothing follows, outside strings.
 _STRING_OR_COMMA = possessive(r'(?P<string>"(?:[^"\\]|\\.)*+"?)|,(?=\s*+[}\]])', re.DOTALL)
 # The backslash before a line break is a character of the script, not of JSON.
-_CONTROL = re.compile(r"\\?[\x00-\x1f]|\\.")
+_CONTROL = late_pattern(r"\\?[\x00-\x1f]|\\.")
 _any = msgspec.json.Decoder().decode
 _ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 

@@ -28,6 +28,7 @@ from antiphon.core.stream.text_calls.harmony import HEADER, Harmony
 from antiphon.core.stream.text_calls.markdown import MarkdownState
 from antiphon.core.stream.text_calls.shapes import MAX_BUFFERED, ToolNames
 from antiphon.core.stream.text_calls.source import skip_whitespace
+from antiphon.patterns import late_pattern
 
 # What looked like a call and is none is searched for calls again, and so is what looked like one inside it. So many characters
 # of an answer are read again at most; then the rest is text. What is found not to be a call at its first character counts, too.
@@ -40,7 +41,7 @@ _LINE_OPENINGS = re.escape("".join(sorted({marker[0] for marker in (*LINE_MARKED
 # Where a call or code may begin, but for the first visible character: at a marker, or at the beginning of a line. Texts are
 # full of brackets, and nearly all of them are skipped here. Every alternative begins with a character of its own: only then
 # is a text without these characters skipped at full speed.
-_OPENINGS = re.compile(rf"{beginnings(MARKED)}|\n[^\S\n]*+(?=[{{\[`{_LINE_OPENINGS}])")
+_OPENINGS = late_pattern(rf"{beginnings(MARKED)}|\n[^\S\n]*+(?=[{{\[`{_LINE_OPENINGS}])")
 
 # With what something may begin or end: in a line, at its beginning, in code in a line, in a fence, and in a Harmony message. A
 # piece without it is plain.

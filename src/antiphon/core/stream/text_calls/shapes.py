@@ -1,6 +1,5 @@
 """The shapes of a call in JSON: the members that models give it, in objects and lists."""
 
-import re
 from bisect import bisect_left
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from antiphon.core.stream.text_calls.nearly_json import Repairs, escape_control_
 from antiphon.core.stream.text_calls.values import parameter_types
 from antiphon.errors import UNREADABLE
 from antiphon.partial_json import Brackets
+from antiphon.patterns import late_pattern
 
 # The most text that is buffered because it may become a call.
 MAX_BUFFERED = 256 * 1024
@@ -31,7 +31,7 @@ _items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _string = msgspec.json.Decoder(str).decode
 _any = msgspec.json.Decoder().decode
 
-_BETWEEN = re.compile(r"\s*(?:[,;]\s*)?")
+_BETWEEN = late_pattern(r"\s*(?:[,;]\s*)?")
 
 
 class Call(NamedTuple):

@@ -4,12 +4,11 @@ A step is a generator that yields wherever more text is needed. So a form is wri
 and no character is read twice, however the text is split.
 """
 
-import re
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from antiphon.partial_json import Brackets
-from antiphon.patterns import Pattern
+from antiphon.patterns import Pattern, late_pattern
 
 if TYPE_CHECKING:
     import regex
@@ -19,7 +18,7 @@ Reading = Generator[None, None, T]
 
 # No end of a call or of a parameter is longer.
 LONGEST_END = 64
-_VISIBLE = re.compile(r"\S")
+_VISIBLE = late_pattern(r"\S")
 
 
 class NotACall(Exception):

@@ -13,7 +13,7 @@ import msgspec
 from antiphon.core.stream.text_calls.nearly_json import Repairs
 from antiphon.core.stream.text_calls.source import NotACall, Reading, Source
 from antiphon.errors import UNREADABLE
-from antiphon.patterns import Pattern
+from antiphon.patterns import Pattern, late_pattern
 
 # How deeply a schema is searched for the types of one parameter.
 _DEEPEST = 8
@@ -102,7 +102,7 @@ DEEPEST = 32
 _WORDS = {"True": b"true", "False": b"false", "None": b"null", "true": b"true", "false": b"false", "null": b"null"}
 # A number as JSON has it, or a word; what follows shows that it is complete.
 _SCALAR = Pattern(r"(?:-?(?:0|[1-9]\d{0,63})(?:\.\d{1,63})?(?:[eE][+-]?\d{1,9})?|[A-Za-z]{4,5})(?=[\s,\]})])")
-_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U(0[0-9a-fA-F]{7})|(.))", re.DOTALL)
+_ESCAPE = late_pattern(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U(0[0-9a-fA-F]{7})|(.))", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "a": "\a", "0": "\0", "\n": ""}
 _ESCAPED |= {character: character for character in "\\'\"/"}
 

@@ -24,6 +24,7 @@ from antiphon.core.toolbox.prompt_texts import (
     READ_FIRST,
     READ_OR_REPLACE,
 )
+from antiphon.patterns import late_pattern
 
 SHELL = (
     "Runs a command in the user's shell and returns its output. Use it to look at files, to search in them, to rename or move "
@@ -86,7 +87,7 @@ REPLACE = (
 )
 # A word as `shlex.quote` writes it. `shlex.split` takes a time that grows with the square of a word.
 _QUOTE = "'\"'\"'"
-_WORD = re.compile(r"[\w@%+=:,./-]+|'[^']*'(?:\"'\"'[^']*')*", re.ASCII)
+_WORD = late_pattern(r"[\w@%+=:,./-]+|'[^']*'(?:\"'\"'[^']*')*", re.ASCII)
 SOME_TEXT = {"type": "string", "minLength": 1}
 
 
@@ -181,12 +182,12 @@ def _easy(command: FileCommand, member: str, filled: Mapping[str, Any]) -> EasyF
     )
 
 
-_HEAD = re.compile(
+_HEAD = late_pattern(
     r"(?:(?:Chunk ID|Wall time|Original token count|Total output lines): [^\n]*\n"
     r"|(?:Exit code: |Process exited with code )(?P<code>-?\d+)\n)+Output:\n?"
 )
 # What Codex says of a patch whose old lines are not in the file. The small coder took a word for a line, and tried it again.
-_NO_SUCH_LINES = re.compile(
+_NO_SUCH_LINES = late_pattern(
     r"(?:apply_patch verification failed: )?Failed to find expected lines in (?P<path>[^\n]+):\n(?P<lines>.*)", re.DOTALL
 )
 ADVISED = frozenset({"read_file", "replace_text"})

@@ -9,12 +9,13 @@ from antiphon.files.readers.html import MARKUP, html_to_text
 from antiphon.files.readers.office.zip_parts import LOCKED, ZipParts
 from antiphon.files.readers.source import Source, TextParts, Unreadable, damaged
 from antiphon.files.readers.xml_events import Attributes, attribute, read_xml
+from antiphon.patterns import late_pattern
 
 CONTAINER = "META-INF/container.xml"
 ENCRYPTION = "META-INF/encryption.xml"
 PAGES = frozenset({"application/xhtml+xml", "text/html", "application/x-dtbook+xml"})
 
-_BODY = re.compile("<body", re.IGNORECASE)
+_BODY = late_pattern("<body", re.IGNORECASE)
 
 
 def read(source: Source, main: str, parts: ZipParts) -> str:

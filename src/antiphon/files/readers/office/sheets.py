@@ -7,6 +7,7 @@ import re
 from antiphon.files.readers.office.zip_parts import ZipParts
 from antiphon.files.readers.source import Source, TextParts
 from antiphon.files.readers.xml_events import Attributes, read_xml
+from antiphon.patterns import late_pattern
 
 DAYS_TO_1970 = 25_569
 # Workbooks of old Macintosh computers begin four years later.
@@ -17,8 +18,8 @@ LEAP_DAY = 60
 LAST_DAY = 2_958_465
 SECONDS_A_DAY = 86_400
 # What says nothing in a format: quoted texts, colours and conditions, characters as they are.
-_PLAIN = re.compile(r'"[^"]*"|\[[^\]]*\]|\\.|_.|\*.')
-_DATE = re.compile(r"[dmyhs]", re.IGNORECASE)
+_PLAIN = late_pattern(r'"[^"]*"|\[[^\]]*\]|\\.|_.|\*.')
+_DATE = late_pattern(r"[dmyhs]", re.IGNORECASE)
 _GENERAL = "general"
 
 
@@ -80,7 +81,7 @@ BUILT_IN = {
     **dict.fromkeys((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)), DATE),
     **dict.fromkeys((9, 10), PERCENT),
 }
-_COLUMN = re.compile(r"[A-Z]{1,3}")
+_COLUMN = late_pattern(r"[A-Z]{1,3}")
 BOOLEANS = {"0": "FALSE", "1": "TRUE"}
 
 

@@ -7,6 +7,7 @@ from antiphon.files.readers.office.charts import write_drawn
 from antiphon.files.readers.office.zip_parts import ZipParts
 from antiphon.files.readers.source import Source, TextParts
 from antiphon.files.readers.xml_events import Attributes, attribute
+from antiphon.patterns import late_pattern
 
 MARKUP = Markup(
     paragraphs=frozenset({"p"}),
@@ -20,7 +21,7 @@ MARKUP = Markup(
 # The kinds of parts that are read before the body and after it, with what is written above them.
 BEFORE = {"header": "[header]"}
 AFTER = {"footer": "[footer]", "footnotes": "[footnotes]", "endnotes": "[endnotes]", "comments": "[comments]"}
-_HEADING = re.compile(r"heading ?(\d)|(title)$", re.IGNORECASE)
+_HEADING = late_pattern(r"heading ?(\d)|(title)$", re.IGNORECASE)
 
 
 class WordFlow(Flow):

@@ -6,14 +6,13 @@ query never reaches a database as text.
 """
 
 import hashlib
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from antiphon.core.toolbox.word_ranking import damping
-from antiphon.patterns import Pattern
+from antiphon.patterns import Pattern, late_pattern
 
 # A chunk with so many words is neither long nor short: nobody knows the average while chunks are still added.
 USUAL_LENGTH = 400
@@ -38,7 +37,7 @@ COMMON = frozenset(
 
 _WORD = Pattern(r"[\p{L}\p{M}\p{N}]+")
 # Where camelCase and HTTPServer are split.
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_HUMP = late_pattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # Scripts without spaces between words; and Korean, which adds its particles to them.
 _UNSPACED = Pattern(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー]+")
 _ACCENTED = Pattern(r"[\p{Latin}\p{Greek}\p{Cyrillic}]")
@@ -111,7 +110,7 @@ def _without_accents(word: str) -> str:
 
 # ---- English endings -------------------------------------------------------------------------------------------------
 
-_VOWEL = re.compile(r"[aeiouy]")
+_VOWEL = late_pattern(r"[aeiouy]")
 
 
 def _stem(word: str) -> str:
