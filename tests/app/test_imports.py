@@ -70,3 +70,20 @@ async def test_who_is_not_trusted_is_rejected(program: str, tmp_path: Path) -> N
     printed, errors = await _printed(program, other, shown)
     assert printed == ""
     assert "CERTIFICATE_VERIFY_FAILED" in errors
+
+
+# It does not start: everybody could use it. By then, all is imported that it starts with.
+GATEWAY = "from antiphon.cli import main; sys.argv[1:] = ['--host', '0.0.0.0', '--upstream', 'http://127.0.0.1:9']; main()"
+
+
+@pytest.mark.parametrize("program", [GATEWAY, "import antiphon.app.processes.worker"], ids=["gateway", "worker"])
+def test_a_process_starts_without_reading_certificates(program: str, tmp_path: Path) -> None:
+    counted = "len([each for each in gc.get_objects() if isinstance(each, ssl.SSLContext) and each.cert_store_stats()['x509']])"
+    source = (
+        f"import gc, ssl, sys\ntry:\n    {program}\nfinally:\n    gc.unfreeze()\n    print('aiohttp' in sys.modules, {counted})"
+    )
+    certificate = write_certificate(tmp_path / "server.pem", "localhost")
+    ran = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, env=bare_environment(SSL_CERT_FILE=str(certificate))
+    )
+    assert ran.stdout.split() == ["True", "0"]

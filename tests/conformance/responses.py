@@ -5,6 +5,7 @@ connection reads and writes them. Text deltas are spliced into an encoded templa
 stream.
 """
 
+import importlib
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -100,6 +101,9 @@ class ResponsesWatcher(Watcher):
     # ---- where it listens --------------------------------------------------------------------------------------------
 
     def listen(self) -> None:
+        # Those of other protocols are imported late, and must not take what is put in its place here.
+        for other in ("chat", "messages"):
+            importlib.import_module(f"antiphon.core.protocols.{other}.encoder")
         encode, receive, send_error = sse.to_json, Connection._receive, Connection._send_error
 
         def encoded(value: Any) -> bytes:
