@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.engine import chunk, text
 
-from antiphon.core.recording.recording import LONGEST_COMPARED, MOST_LOOKS, ReceivedPieces
+from antiphon.core.recording.recording import LONGEST_COMPARED, MOST_LOOKS, ReceivedPieces, shared_end, shared_start
 
 # Frames that are alike, and anything else between them.
 TEXTS = st.text(max_size=6)
@@ -34,6 +34,17 @@ def test_what_is_kept_of_a_copy_does_not_change(deltas: list[tuple[str, bool]]) 
             before = [*received]
             received = received.copy()
             assert [*received] == before
+
+
+@given(st.binary(max_size=8), st.binary(max_size=4), st.binary(max_size=4))
+def test_what_two_pieces_begin_and_end_with(same: bytes, one: bytes, other: bytes) -> None:
+    start, end = shared_start(same + one, same + other), shared_end(one + same, other + same)
+    assert (same + one).startswith(start)
+    assert (same + other).startswith(start)
+    assert same + one == start or same + other == start or (same + one)[len(start)] != (same + other)[len(start)]
+    assert (one + same).endswith(end)
+    assert (other + same).endswith(end)
+    assert one + same == end or other + same == end or (one + same)[-len(end) - 1] != (other + same)[-len(end) - 1]
 
 
 def test_only_the_texts_of_deltas_are_kept() -> None:

@@ -5,6 +5,7 @@ environment (ids, times, seals), and what its caller did with it. Only these are
 was asked.
 """
 
+import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
@@ -21,6 +22,7 @@ from antiphon.core.hosted.mcp.tools import McpTools
 from antiphon.core.knowledge.knowledge import EngineKnowledge, KnownFacts
 from antiphon.core.prompt.documents import outcome_without_images, without_images
 from antiphon.core.recording.environment_values import OVERHEAD, EnvironmentValues, recording_environment
+from antiphon.core.stream.fast_path import shared_slice
 from antiphon.core.stream.file_links import CodeFile
 from antiphon.core.toolbox.mcp_servers import MCP, Listing, body_without_secrets, has_secrets
 from antiphon.core.toolbox.tools import ToolResult
@@ -48,40 +50,51 @@ LONGEST_COMPARED = 4096
 
 
 class ReceivedPieces:
-    __slots__ = ("_around", "_looks", "_middles", "_shared")
+    __slots__ = ("_around", "_head", "_head_at", "_least", "_looks", "_middle_at", "_middles", "_shared", "_tail", "_tail_at")
 
     def __init__(self, pieces: Iterable[bytes] = ()) -> None:
-        # Of each piece: what is its own, and what is around that.
+        # Of each piece: what is its own, and what is around that. Of the last pieces, the second is not written down yet.
         self._middles: list[bytes] = []
         self._around: list[Around] = []
-        # What the next piece has, too, if it is like the last ones.
-        self._shared = NOTHING
         self._looks = 0
+        self._share(NOTHING)
         for piece in pieces:
             self.append(piece)
 
-    def append(self, piece: bytes) -> None:
-        head, tail = shared = self._shared
+    def _share(self, shared: Around) -> None:
+        """What the next piece has, too, if it is like the last ones. Its parts are at hand: every piece is compared."""
+        self._shared = shared
+        self._head, self._tail = shared
+        head, tail = len(self._head), len(self._tail)
         # In a piece that is shorter than both, they would overlap.
-        if head and piece.startswith(head) and piece.endswith(tail) and len(piece) >= len(head) + len(tail):
-            self._middles.append(piece[len(head) : len(piece) - len(tail)])
-            self._around.append(shared)
+        self._least = head + tail if head else sys.maxsize
+        self._head_at, self._tail_at = shared_slice(0, head), shared_slice(-tail if tail else sys.maxsize, None)
+        self._middle_at = shared_slice(head, -tail if tail else None)
+
+    def append(self, piece: bytes) -> None:
+        if len(piece) >= self._least and piece[self._head_at] == self._head and piece[self._tail_at] == self._tail:
+            self._middles.append(piece[self._middle_at])
         else:
             self._append_whole(piece)
 
     def _append_whole(self, piece: bytes) -> None:
+        self._write_down()
         if self._middles and self._looks < MOST_LOOKS and max(len(piece), len(self._middles[-1])) <= LONGEST_COMPARED:
             self._looks += 1
             shared = _in_common(self._shared, piece)
-            self._shared = shared if shared is not NOTHING else _in_common(Around(self[-1], self[-1]), piece)
+            self._share(shared if shared is not NOTHING else _in_common(Around(self[-1], self[-1]), piece))
         self._middles.append(piece)
         self._around.append(NOTHING)
+
+    def _write_down(self) -> None:
+        self._around += [self._shared] * (len(self._middles) - len(self._around))
 
     def kept(self, start: int) -> int:
         """How many bytes are kept of the pieces from there on."""
         return sum(map(len, self._middles[start:]))
 
     def copy(self) -> "ReceivedPieces":
+        self._write_down()
         made = ReceivedPieces()
         made._middles, made._around = self._middles[:], self._around[:]
         return made
@@ -90,6 +103,7 @@ class ReceivedPieces:
         return len(self._middles)
 
     def __iter__(self) -> Iterator[bytes]:
+        self._write_down()
         return map(_whole, self._around, self._middles)
 
     @overload
@@ -97,11 +111,13 @@ class ReceivedPieces:
     @overload
     def __getitem__(self, at: slice) -> list[bytes]: ...
     def __getitem__(self, at: int | slice) -> bytes | list[bytes]:
+        self._write_down()
         if isinstance(at, slice):
             return [*map(_whole, self._around[at], self._middles[at])]
         return _whole(self._around[at], self._middles[at])
 
     def __delitem__(self, at: slice) -> None:
+        self._write_down()
         del self._middles[at], self._around[at]
 
 
@@ -111,20 +127,23 @@ def _whole(around: Around, middle: bytes) -> bytes:
 
 def _in_common(around: Around, piece: bytes) -> Around:
     """What a piece begins and ends with, of what others do."""
-    head = _shared_start(around.head, piece)
-    tail = _shared_start(around.tail[::-1], piece[len(head) :][::-1])[::-1]
+    head = shared_start(around.head, piece)
+    tail = shared_end(around.tail, piece[len(head) :])
     return Around(head, tail) if len(head) + len(tail) >= WORTHWHILE else NOTHING
 
 
-def _shared_start(one: bytes, other: bytes) -> bytes:
-    known, most = 0, min(len(one), len(other))
-    while known < most:
-        tried = (known + most + 1) // 2
-        if one[:tried] == other[:tried]:
-            known = tried
-        else:
-            most = tried - 1
-    return one[:known]
+def shared_start(one: bytes, other: bytes) -> bytes:
+    """What both begin with: all before the first byte in which they differ, as two large numbers do."""
+    most = min(len(one), len(other))
+    differs = int.from_bytes(one[:most], "big") ^ int.from_bytes(other[:most], "big")
+    return one[: most - (differs.bit_length() + 7) // 8]
+
+
+def shared_end(one: bytes, other: bytes) -> bytes:
+    most = min(len(one), len(other))
+    end = one[len(one) - most :]
+    differs = int.from_bytes(end, "little") ^ int.from_bytes(other[len(other) - most :], "little")
+    return end[(differs.bit_length() + 7) // 8 :]
 
 
 # The call of an exchange's method, or of its compaction's: when, its name, its arguments, and after how many pieces.

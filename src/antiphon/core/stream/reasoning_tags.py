@@ -23,9 +23,11 @@ PAIRS = (TagPair("<think>", "</think>"),)
 
 def partial_tag_length(text: str, tag: str) -> int:
     """The number of characters at the end of the text that may be the beginning of the tag."""
-    for size in range(min(len(tag) - 1, len(text)), 0, -1):
-        if tag.startswith(text[-size:]):
-            return size
+    at = text.find(tag[:1], max(0, len(text) - len(tag) + 1))
+    while at >= 0:
+        if tag.startswith(text[at:]):
+            return len(text) - at
+        at = text.find(tag[:1], at + 1)
     return 0
 
 

@@ -6,7 +6,7 @@ head of an answer.
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import aiohttp
 
@@ -26,10 +26,20 @@ def _size_line(length: int) -> bytes:
     return b"\r\n"
 
 
+class Usual(NamedTuple):
+    """A chunk that comes alone in one read: how it begins, where that is, and where its data is."""
+
+    size_line: bytes
+    size_at: slice
+    data_at: slice
+
+
 # Nearly every delta comes as one chunk in one read. The length of the read says how that chunk has to begin, so it is compared
 # and not parsed: with that, a delta takes 0.9 µs from the socket to its receiver, in place of 2.7.
-SIZE_LINES = tuple(map(_size_line, range(1024)))
-LONGEST_USUAL = len(SIZE_LINES)
+LONGEST_USUAL = 1024
+_PLACES = [(slice(length), slice(length, -2)) for length in range(len(_size_line(LONGEST_USUAL)) + 1)]
+USUAL = [Usual(line, *_PLACES[len(line)]) for line in map(_size_line, range(LONGEST_USUAL))]
+LINE_END, LINE_END_AT = b"\r\n", slice(-2, None)
 
 
 class Connections(Protocol):
@@ -112,9 +122,9 @@ class EngineConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         receiver = self._between
         if receiver is not None and (size := len(data)) < LONGEST_USUAL:
-            line = SIZE_LINES[size]
-            if data.startswith(line) and data.endswith(b"\r\n"):
-                receiver.receive(data[len(line) : -2])
+            size_line, size_at, data_at = USUAL[size]
+            if data[size_at] == size_line and data[LINE_END_AT] == LINE_END:
+                receiver.receive(data[data_at])
                 return
         if self._framing is not None:
             self._feed(self._framing, data)
