@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import AsyncIterator, Mapping
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -14,7 +15,7 @@ from antiphon.core.knowledge.dialects import BY_NAME, PLAIN
 from antiphon.core.knowledge.failures import http_answer_to_error
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.knowledge.retry_advice import headers_to_advice
-from antiphon.core.stream.engine_protocols import PROTOCOLS
+from antiphon.core.stream.engine_protocols import PROTOCOLS, EngineProtocol
 from antiphon.engines.affinity import NO_ROUTING, trace_headers
 from antiphon.engines.bodies import read_document, read_refusal
 from antiphon.engines.detection import LARGEST_DESCRIPTION, EngineDocuments
@@ -30,7 +31,7 @@ from antiphon.engines.replies import (
     split_credentials,
 )
 from antiphon.errors import UNREADABLE, ApiError, EngineUnavailable
-from antiphon.transport import CLOSE_CONNECTION, Endpoint, EndpointOptions, PieceReader, Stale, transport_of
+from antiphon.transport import CLOSE_CONNECTION, Answer, Endpoint, EndpointOptions, PieceReader, Stale, transport_of
 from antiphon.wire.chat import ChatRequest
 
 # A longer Retry-After of an engine is not waited for here, but passed on to the client.
@@ -48,14 +49,12 @@ def with_progress(body: bytes) -> bytes:
     return body if _PROGRESS in body else b"%s,%strue}" % (body[:-1], _PROGRESS)
 
 
-class Refused(Exception):
+class Refused(NamedTuple):
     """An attempt without an answer. `may_pass`: another attempt may succeed."""
 
-    def __init__(self, error: ApiError, *, may_pass: bool, retry_after: float | None = None) -> None:
-        super().__init__(error.message)
-        self.error = error
-        self.may_pass = may_pass
-        self.retry_after = retry_after
+    error: ApiError
+    may_pass: bool
+    retry_after: float | None = None
 
 
 class EngineOptions(Struct, frozen=True):
@@ -120,27 +119,27 @@ class EngineRequests:
         """Posts a chat request and waits for its status. Tried again only before the first byte of an answer.
         `headers`: beside the engine's own."""
         for attempt in itertools.count():
+            dialect = self.knowledge.dialect
+            protocol = PROTOCOLS[dialect.protocol]
             try:
-                return await self._try_chat(chat, headers)
-            except Refused as refused:
-                wait = refused.retry_after if refused.retry_after is not None else _back_off(attempt)
-                if not refused.may_pass or wait > LONGEST_RETRY_WAIT or attempt >= self._options.retries:
-                    raise refused.error from None
+                body = protocol.to_bytes(chat)
+                if dialect.reports_progress and len(body) >= LONG_PROMPT:
+                    body = with_progress(body)
+                answer = await self._chat.post(body, {**trace_headers(), **headers}, keep=dialect.keeps_connections)
+            except FOREIGN_KINDS as foreign:
+                refused = self._no_answer(foreign)
+            else:
+                if answer.status == 200:
+                    return Reply(self, answer)
+                refused = await self._read_refusal(answer, protocol)
+            wait = refused.retry_after if refused.retry_after is not None else _back_off(attempt)
+            if not refused.may_pass or wait > LONGEST_RETRY_WAIT or attempt >= self._options.retries:
+                raise refused.error
             await asyncio.sleep(wait)
         raise AssertionError("unreachable")
 
-    async def _try_chat(self, chat: ChatRequest, headers: Mapping[str, str]) -> Reply:
-        protocol = PROTOCOLS[self.knowledge.dialect.protocol]
-        try:
-            sent = {**trace_headers(), **headers}
-            body = protocol.to_bytes(chat)
-            if self.knowledge.dialect.reports_progress and len(body) >= LONG_PROMPT:
-                body = with_progress(body)
-            answer = await self._chat.post(body, sent, keep=self.knowledge.dialect.keeps_connections)
-        except FOREIGN_KINDS as foreign:
-            raise self._no_answer(foreign) from foreign
-        if answer.status == 200:
-            return Reply(self, answer)
+    async def _read_refusal(self, answer: Answer, protocol: EngineProtocol) -> Refused:
+        """Of an answer that is not good. Raises what is not tried again in any case."""
         if is_redirect(answer.status):
             answer.close()
             raise redirect_to_error(self.root, answer)
@@ -153,12 +152,13 @@ class EngineRequests:
             to_failure=protocol.failure,
         )
         may_pass = answer.status in RETRIED if advice.wanted is None else advice.wanted
-        raise Refused(error, may_pass=may_pass, retry_after=advice.after)
+        return Refused(error, may_pass=may_pass, retry_after=advice.after)
 
-    def _no_answer(self, foreign: Exception) -> Exception:
+    def _no_answer(self, foreign: Exception) -> Refused:
+        """Raises what is not tried again in any case."""
         error = connection_to_error(foreign, self.root)
         if not isinstance(error, EngineUnavailable):
-            return error
+            raise error from foreign
         if isinstance(foreign, Stale):
             # It says nothing about the engine, which is asked at once on a new connection.
             return Refused(error, may_pass=True, retry_after=0.0)

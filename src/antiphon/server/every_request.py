@@ -79,5 +79,8 @@ def _set_headers(request: web.Request, state: RequestState, headers: CIMultiDict
     cross_origin = app.access.cross_origin
     if cross_origin.origins:
         headers.update(cross_origin.headers(request.headers.get("Origin")))
-    if state.owner is not None and (rate := app.gateway.admission.owners.rate(state.owner)) is not None:
+    owners = app.gateway.admission.owners
+    if owners.limits.requests_per_minute is None or state.owner is None:
+        return
+    if (rate := owners.rate(state.owner)) is not None:
         headers.update(rate_headers(rate))

@@ -23,7 +23,7 @@ async def engine_is_found(gateway: GatewayUnderTest) -> None:
 
 
 async def run_whole(gateway: GatewayUnderTest) -> ResponseRun:
-    run = await gateway.gateway.begin_or_enqueue(await gateway.received(BODY))
+    run = await gateway.gateway.begin(await gateway.received(BODY))
     assert isinstance(run, ResponseRun)
     async with gateway.gateway.running(run):
         await run.connect()

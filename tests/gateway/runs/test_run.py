@@ -127,7 +127,7 @@ class Running:
         engines: Any = [self.engine]
         seat: Any = FreeSeat()
         self.run = ResponseRun(exchange, engines, NoRecorder(), equipment, seat, observers=[self.notebook])
-        self.task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[ApiError | None] | None = None
 
     def begin(self) -> None:
         self.task = asyncio.create_task(self.run.run(self.client))

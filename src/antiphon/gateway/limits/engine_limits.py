@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
+from msgspec import Struct
+
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineBusy
 from antiphon.gateway.limits.fair_queue import FairQueue, QueueFull
@@ -78,31 +80,29 @@ class EngineLimits:
         return queue.running + queue.waiting + queue.intended
 
 
-class EngineSeat:
+class EngineSeat(Struct, eq=False):
     """The place of one response at the engine that it uses. It is kept from one engine answer to the next, except while tools
     run: they may take long, and the engine has nothing to do."""
 
-    __slots__ = ("_engine", "_intended", "_is_ahead", "_limits", "_paused_at", "_permit", "_place", "owner", "patient")
-
-    def __init__(self, limits: EngineLimits, owner: str, *, patient: bool = False, permit: Permit | None = None) -> None:
-        """`owner`: whose response it is. `patient`: it waits for as long as it takes."""
-        self._limits = limits
-        self.owner = owner
-        self.patient = patient
-        self._permit = permit
-        self._engine: Engine | None = None
-        self._place: Place | None = None
-        # It is the place at an engine that has not been asked for yet, which became free first.
-        self._is_ahead = False
-        # The engine that it returns to.
-        self._paused_at: Engine | None = None
-        # The queue of the engine that was chosen for it, until it is asked.
-        self._intended: EngineQueue | None = None
+    _limits: EngineLimits
+    # Whose response it is.
+    owner: str
+    # It waits for as long as it takes.
+    patient: bool = False
+    permit: Permit | None = None
+    _engine: Engine | None = None
+    _place: Place | None = None
+    # It is the place at an engine that has not been asked for yet, which became free first.
+    _is_ahead: bool = False
+    # The engine that it returns to.
+    _paused_at: Engine | None = None
+    # The queue of the engine that was chosen for it, until it is asked.
+    _intended: EngineQueue | None = None
 
     @property
     def waits(self) -> bool:
         """It has to wait for its place."""
-        return (self._place is not None and self._place.waits) or (self._permit is not None and self._permit.waits)
+        return (self._place is not None and self._place.waits) or (self.permit is not None and self.permit.waits)
 
     def intend(self, engine: Engine) -> None:
         """Counts at once where it is going to ask: many requests may be chosen for before the first of them has asked."""
@@ -112,13 +112,14 @@ class EngineSeat:
     async def take(self, engine: Engine, others: Sequence[Engine] = ()) -> None:
         """Raises EngineBusy: at once, if one of the others could be asked now and this one could not."""
         if self._intended is not None:
-            self._drop_intention()
+            self._intended.intended -= 1
+            self._intended = None
         if self._engine is engine:
             self._is_ahead = False
             return
-        if self._permit is not None:
+        if self.permit is not None:
             self._vacate()
-            await self._permit.take(engine, others)
+            await self.permit.take(engine, others)
             # The places here have no limit.
             others = ()
         if not (self._is_ahead and self._engine in others):
@@ -168,14 +169,14 @@ class EngineSeat:
     def pause(self) -> None:
         """Leaves the place to others for now. Who takes it again comes before those that have not begun."""
         engine = self._engine or self._paused_at
-        if self._permit is not None:
-            self._permit.pause()
+        if self.permit is not None:
+            self.permit.pause()
         self._vacate()
         self._paused_at = engine
 
     def leave(self) -> None:
-        if self._permit is not None:
-            self._permit.leave()
+        if self.permit is not None:
+            self.permit.leave()
         if self._place is not None or self._intended is not None:
             self._vacate()
         self._paused_at = None
@@ -183,16 +184,12 @@ class EngineSeat:
     def _vacate(self) -> None:
         """Leaves what it has in this process."""
         if self._intended is not None:
-            self._drop_intention()
+            self._intended.intended -= 1
+            self._intended = None
         self._is_ahead, self._paused_at = False, None
         place, self._engine, self._place = self._place, None, None
         if place is not None:
             place.leave()
-
-    def _drop_intention(self) -> None:
-        queue, self._intended = self._intended, None
-        if queue is not None:
-            queue.intended -= 1
 
     def _busy(self, message: str, engine: Engine, **members: float) -> EngineBusy:
         limits = self._limits

@@ -48,20 +48,18 @@ class Queue(Protocol):
     def seconds_to_wait(self, now: float) -> float: ...
 
 
-class Place:
+class Place(Struct, eq=False):
     """`take()` it, and `leave()` it however the request ends."""
 
-    __slots__ = ("_given", "_now", "_owner", "_queue", "patient", "returns")
-
-    def __init__(self, queue: Queue, owner: str, now: Clock, *, patient: bool = False, returns: bool = False) -> None:
-        """`patient`: it waits for as long as it takes. `returns`: it had a place before, and has more to do."""
-        self._queue = queue
-        self._now = now
-        self._owner = owner
-        self.patient = patient
-        self.returns = returns
-        # Done when it has its place. None: it does not wait.
-        self._given: asyncio.Future[None] | None = None
+    _queue: Queue
+    _owner: str
+    _now: Clock
+    # It waits for as long as it takes.
+    patient: bool = False
+    # It had a place before, and has more to do.
+    returns: bool = False
+    # Done when it has its place. None: it does not wait.
+    _given: asyncio.Future[None] | None = None
 
     @property
     def taken(self) -> bool:

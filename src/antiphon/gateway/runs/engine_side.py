@@ -5,11 +5,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from antiphon.core.checks.work import CheckOutcome, CheckWork
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.exchange.steps import Ask
 from antiphon.core.items.answer_reader import AnswerReader
-from antiphon.engines.affinity import routing_headers
+from antiphon.engines.affinity import NO_ROUTING, routing_headers
 from antiphon.engines.replies import Reply
 from antiphon.engines.upstream import Engine
 from antiphon.errors import ApiError
@@ -22,17 +24,14 @@ from antiphon.gateway.runs.timers import EngineWatch
 # ---- The checks of one response, before its engine is asked and while that answers -----------------------------------
 
 
-class AnswerChecks:
+class AnswerChecks(Struct, eq=False):
     """An answer is checked while the engine sends more of it, which waits in the exchange."""
 
-    __slots__ = ("_exchange", "_outbox", "outcome_of", "running")
-
-    def __init__(self, exchange: Exchange, outbox: Outbox, outcome_of: Callable[[CheckWork], Awaitable[CheckOutcome]]) -> None:
-        self._exchange = exchange
-        self._outbox = outbox
-        self.outcome_of = outcome_of
-        # An answer is checked. The outcome is reported to the exchange at any time.
-        self.running: asyncio.Task[None] | None = None
+    _exchange: Exchange
+    _outbox: Outbox
+    outcome_of: Callable[[CheckWork], Awaitable[CheckOutcome]]
+    # An answer is checked. The outcome is reported to the exchange at any time.
+    running: asyncio.Task[None] | None = None
 
     def start(self, read: asyncio.Future[None]) -> None:
         """`read`: gets its result when the exchange wants no more of the engine's body."""
@@ -81,8 +80,8 @@ class BodyReader:
         "_read",
         "_reader",
         "_reading_aside",
-        "_reply",
         "reads",
+        "reply",
     )
 
     def __init__(self, answer: AnswerReader, calls: ExchangeCalls, checks: AnswerChecks, outbox: Outbox) -> None:
@@ -93,7 +92,7 @@ class BodyReader:
         self._calls = calls
         self._checks = checks
         self._outbox = outbox
-        self._reply: Reply | None = None
+        self.reply: Reply | None = None
         # More is wanted. It says what the future says, and is at hand.
         self._is_open = True
         # Done when no more is wanted. None: no answer has been read yet.
@@ -106,7 +105,7 @@ class BodyReader:
 
     async def read(self, reply: Reply) -> ApiError | None:
         """Lets the engine's bytes through until the exchange wants no more. Returns the error that ended them."""
-        self._reply = reply
+        self.reply = reply
         read = self._read = asyncio.get_running_loop().create_future()
         self._is_open = True
         self._answer_ended = False
@@ -172,7 +171,7 @@ class BodyReader:
 
     def ended(self, error: BaseException | None) -> None:
         if self._is_open:
-            self._stop(self._reply.error(error) if error is not None and self._reply is not None else None)
+            self._stop(self.reply.error(error) if error is not None and self.reply is not None else None)
 
     def _stop(self, error: Exception | None = None) -> None:
         """No more is wanted."""
@@ -227,21 +226,21 @@ class BodyReader:
     def give_up(self) -> None:
         """Ends the engine's work at once. A thread that reads is waited for."""
         self._given_up = True
-        if self._reply is not None:
-            self._reply.close()
+        if self.reply is not None:
+            self.reply.close()
         self._stop()
 
     def break_off(self, error: ApiError) -> bool:
         """Ends this answer with an error, as if the engine had sent it. False: none is being read."""
         read = self._read
-        if self._reply is None or read is None or read.done():
+        if self.reply is None or read is None or read.done():
             return False
         read.set_exception(error)
         return True
 
     def leave(self) -> Coroutine[Any, Any, None] | None:
         """Gives the engine's connection back, or closes it. What it returns is still to be awaited."""
-        reply, self._reply = self._reply, None
+        reply, self.reply = self.reply, None
         if reply is None:
             return None
         self._outbox.flow.end()
@@ -260,36 +259,22 @@ class BodyReader:
         return self.leave()
 
 
-class EngineSide:
-    __slots__ = ("body", "checks", "conversation", "engines", "is_part", "seat", "sent_key", "watch")
-
-    def __init__(
-        self,
-        engines: Sequence[Engine],
-        seat: EngineSeat,
-        body: BodyReader,
-        checks: AnswerChecks,
-        watch: EngineWatch,
-        *,
-        sent_key: str | None,
-        conversation: str | None,
-        is_part: bool,
-    ) -> None:
-        """`sent_key`: by which a router in front of several engines knows the conversation. `conversation`: by which it is
-        known whether its tools stay in words; None: they cannot come to be. `is_part`: the seat
-        is that of another run, and stays with it."""
-        self.engines = engines
-        self.seat = seat
-        self.body = body
-        self.checks = checks
-        self.watch = watch
-        self.sent_key = sent_key
-        self.conversation = conversation
-        self.is_part = is_part
+class EngineSide(Struct, eq=False):
+    engines: Sequence[Engine]
+    seat: EngineSeat
+    body: BodyReader
+    checks: AnswerChecks
+    watch: EngineWatch
+    # By which a router in front of several engines knows the conversation.
+    sent_key: str | None
+    # By which it is known whether its tools stay in words; None: they cannot come to be.
+    conversation: str | None
+    # The seat is that of another run, and stays with it.
+    is_part: bool
 
     async def ask(self, step: Ask, observers: RunObservers) -> Reply:
         """Raises what the engine refuses."""
-        if (leaving := self.body.leave()) is not None:
+        if self.body.reply is not None and (leaving := self.body.leave()) is not None:
             await leaving
         engine = self.engines[step.engine]
         await self.seat.take(engine, self.engines[step.engine + 1 :])
@@ -297,15 +282,10 @@ class EngineSide:
         if step.reason == "next_engine":
             self.watch.restart()
         try:
-            return await engine.open_chat(step.chat, routing_headers(self.sent_key))
+            return await engine.open_chat(step.chat, NO_ROUTING if self.sent_key is None else routing_headers(self.sent_key))
         except ApiError as error:
             observers.answered(error)
             raise
-
-    def read(self, reply: Reply) -> Coroutine[Any, Any, ApiError | None]:
-        """What it returns is to be awaited: until no more of the answer is wanted. Its result is the error that ended it."""
-        self.watch.begin_answer(self.body.reads)
-        return self.body.read(reply)
 
     async def leave(self) -> None:
         """Until it is asked again: others may ask it while tools run."""

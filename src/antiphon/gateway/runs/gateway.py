@@ -202,19 +202,20 @@ class Gateway:
         """Counts a request, and reads it: once, for all that is decided about it. `model`: of a request that names none.
         `is_counted`: another process has counted it."""
         try:
-            if not is_counted and (counting := self.admission.owners.count(arrival.owner)) is not None:
+            owners = self.admission.owners
+            # Mostly nothing is limited.
+            counts = not is_counted and owners.limits.requests_per_minute is not None
+            if counts and (counting := owners.count(arrival.owner)) is not None:
                 await counting
-            if not is_counted and (checking := self.check_budget(arrival.owner)) is not None:
+            if not is_counted and self.budgets.are_set and (checking := self.check_budget(arrival.owner)) is not None:
                 await checking
             return await self.read(arrival, protocol, model)
         except ApiError as error:
             self.show_refusal(arrival, error)
             raise
 
-    async def begin_or_enqueue(self, received: ReceivedRequest) -> ResponseRun | Enqueued:
-        """Like `begin`, but a background response is put into the queue. It needs no place among those of its owner yet."""
-        if not received.request.background:
-            return await self.begin(received)
+    async def enqueue(self, received: ReceivedRequest) -> Enqueued:
+        """Puts a background response into the queue. It needs no place among those of its owner yet."""
         try:
             return await self._enqueue(received, self.recorder_of(received.request, received.arrival.owner))
         except ApiError as error:

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from msgspec import Struct
+
 from antiphon.core.events.encode import Encoder, MessageEncoder, to_json
 from antiphon.core.events.lifecycle import Heartbeat
 from antiphon.core.events.plain_deltas import AnyEvent, DeltaTemplate, PlainDelta
@@ -17,21 +19,18 @@ from antiphon.transport.interfaces import WriteBatch
 # ---- An exchange that a thread may be using --------------------------------------------------------------------------
 
 
-class ExchangeCalls:
+class ExchangeCalls(Struct, eq=False):
     """The calls of an exchange. One that may take long is made in a thread: until it returns, nobody else may call the
     exchange, and an abort waits."""
 
-    __slots__ = ("_exchange", "aborted", "in_thread", "is_large", "late_abort")
-
-    def __init__(self, exchange: Exchange, *, is_large: bool) -> None:
-        self._exchange = exchange
-        # What takes as long as its items are many is done in a thread.
-        self.is_large = is_large
-        # The exchange is in use there.
-        self.in_thread = False
-        # With which the response was aborted, and an abort that waits until the exchange may be called again.
-        self.aborted: ApiError | None = None
-        self.late_abort: ApiError | None = None
+    _exchange: Exchange
+    # What takes as long as its items are many is done in a thread.
+    is_large: bool
+    # The exchange is in use there.
+    in_thread: bool = False
+    # With which the response was aborted, and an abort that waits until the exchange may be called again.
+    aborted: ApiError | None = None
+    late_abort: ApiError | None = None
 
     async def make(self, call: Callable[[], list[AnyEvent]], *, in_thread: bool) -> list[AnyEvent]:
         self.in_thread = in_thread
@@ -52,14 +51,11 @@ class ExchangeCalls:
 # ---- Whether the engine may send: not while its client has to read, and not while a thread has to. Each of them pauses it ----
 
 
-class EngineFlow:
+class EngineFlow(Struct, eq=False):
     """Every `pause()` is followed by one `resume()`. They count for whichever answer is being read."""
 
-    __slots__ = ("_pauses", "_reply")
-
-    def __init__(self) -> None:
-        self._reply: Reply | None = None
-        self._pauses = 0
+    _reply: Reply | None = None
+    _pauses: int = 0
 
     @property
     def is_paused(self) -> bool:

@@ -12,6 +12,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from msgspec import Struct
+
 from antiphon.core.checks.work import CheckOutcome, CheckWork
 from antiphon.core.exchange.exchange import Exchange
 from antiphon.core.exchange.steps import Ask, Done, Step
@@ -169,11 +171,12 @@ class ResponseRun:
             return
         if opening.task is not None and (bug := opening.task.exception()) is not None:
             raise bug
-        if (error := self.error) is not None and not (self.streams and error.streams):
+        if (error := self._exchange.error) is not None and not (self.streams and error.streams):
             raise error
 
-    async def run(self, sink: Sink) -> None:
-        """Writes every event, to the terminal one. Never raises for what the engine does."""
+    async def run(self, sink: Sink) -> ApiError | None:
+        """Writes every event, to the terminal one. Never raises for what the engine does. Returns the error with which the
+        response has failed, if it has."""
         self._outbox.begin(sink, self._exchange.start())
         watch = self._engine.watch
         watch.start(self)
@@ -190,7 +193,7 @@ class ResponseRun:
         # The engine has nothing more to do, however long the rest takes.
         if not self._engine.is_part:
             self._engine.seat.leave()
-        await self._end()
+        return await self._end()
 
     async def _drive(self) -> None:
         """Takes every step of the exchange, until it is done."""
@@ -203,14 +206,16 @@ class ResponseRun:
                 # It came too late.
                 reply.close()
                 continue
-            error = await self._engine.read(reply)
+            engine = self._engine
+            engine.watch.reads_before_answer = engine.body.reads
+            error = await engine.body.read(reply)
             self._outbox.observers.answered(calls.aborted or error)
             if calls.late_abort is not None:
                 steps.abort_late()
             if calls.aborted is None:
                 await steps.report(partial(exchange.finish, error), large=exchange.answer.has_large_end)
 
-    async def _end(self) -> None:
+    async def _end(self) -> ApiError | None:
         """The response is stored before its terminal event is sent: a client that has seen it can continue it at once."""
         exchange, outbox, calls = self._exchange, self._outbox, self.calls
         unsent = outbox.take()
@@ -220,10 +225,12 @@ class ResponseRun:
         except ApiError as error:
             last = [*unsent, *exchange.end(error)]
         outbox.write_last(last)
-        outbox.observers.end(exchange.response, calls.aborted or exchange.error)
+        failed = exchange.error
+        outbox.observers.end(exchange.response, calls.aborted or failed)
         if not isinstance(outbox.sink, NoSink):
             end = self._end_by
-            await outbox.drain(None if end is None else end + self._equipment.timeouts.heartbeat, self.response.id)
+            await outbox.drain(None if end is None else end + self._equipment.timeouts.heartbeat, exchange.response.id)
+        return failed
 
     def abort(self, error: ApiError) -> None:
         """Ends the response with this error, and gives the engine up."""
@@ -365,14 +372,11 @@ class RunsInFlight:
             await asyncio.wait(self._closing)
 
 
-class Running:
+class Running(Struct, eq=False):
     """`async with` it while the response runs. A class, because a generator takes four times as long."""
 
-    __slots__ = ("_in_flight", "_run")
-
-    def __init__(self, in_flight: RunsInFlight, run: ResponseRun) -> None:
-        self._in_flight = in_flight
-        self._run = run
+    _in_flight: RunsInFlight
+    _run: ResponseRun
 
     async def __aenter__(self) -> None:
         self._in_flight.add(self._run)

@@ -150,42 +150,27 @@ class EngineWatches(SharedTimer["EngineWatch"]):
             waiting.look()
 
 
-class EngineWatch:
+class EngineWatch(Struct, eq=False):
     """`start()` it, `stop()` it. Pieces are counted where they are read: none has to look at the clock, or to visit this."""
 
-    __slots__ = (
-        "_limit",
-        "_reads_before",
-        "_reads_before_answer",
-        "_silent",
-        "_timer",
-        "_watched",
-        "_watches",
-        "due",
-    )
-
-    def __init__(self, watches: EngineWatches) -> None:
-        self._reads_before_answer = 0
-        self._watches = watches
-        # While it is started: whom it is about, the reads so far, how long the engine will have been silent at the next look
-        # if it sends nothing, and for how long it may be.
-        self._watched: Watched | None = None
-        self._reads_before = 0
-        self._silent = 0.0
-        self._limit = 0.0
-        # When it looks next; or a timer of its own, if that is earlier than all others do.
-        self.due: float | None = None
-        self._timer: asyncio.TimerHandle | None = None
-
-    def begin_answer(self, reads: int) -> None:
-        """`reads`: how many pieces came before it."""
-        self._reads_before_answer = reads
+    _watches: EngineWatches
+    # How many pieces came before the answer that is being read.
+    reads_before_answer: int = 0
+    # While it is started: whom it is about, the reads so far, how long the engine will have been silent at the next look
+    # if it sends nothing, and for how long it may be.
+    _watched: Watched | None = None
+    _reads_before: int = 0
+    _silent: float = 0.0
+    _limit: float = 0.0
+    # When it looks next; or a timer of its own, if that is earlier than all others do.
+    due: float | None = None
+    _timer: asyncio.TimerHandle | None = None
 
     def start(self, watched: Watched, silent: float = 0.0) -> None:
         """`silent`: for how long the engine has sent nothing."""
         watches, reads = self._watches, watched.reads
         timeouts = watches.timeouts
-        limit = timeouts.idle if reads > self._reads_before_answer else timeouts.first_byte
+        limit = timeouts.idle if reads > self.reads_before_answer else timeouts.first_byte
         self._watched, self._reads_before, self._limit = watched, reads, limit
         if limit - silent >= timeouts.heartbeat:
             self._silent = silent + timeouts.heartbeat
@@ -199,7 +184,7 @@ class EngineWatch:
         watched = self._watched
         if watched is not None:
             self.stop()
-            self.begin_answer(watched.reads)
+            self.reads_before_answer = watched.reads
             self.start(watched)
 
     def stop(self) -> None:

@@ -56,22 +56,17 @@ async def create(request: web.Request, bodies: Bodies, protocol: ClientProtocol 
     if several and (elsewhere := await relayed_response(request, received.request, body)) is not None:
         return elsewhere
     try:
-        return await _answer(request, received)
+        if received.request.background:
+            return await _answer_enqueued(request, await gateway.enqueue(received))
+        run = await gateway.begin(received)
+        async with gateway.running(run):
+            try:
+                return await (_stream if received.request.stream else _answer_whole)(request, run, received)
+            finally:
+                add_to_log(request, partial(run_summary, run))
     except ApiError as error:
         error.reword(received.in_own_words)
         raise
-
-
-async def _answer(request: web.Request, received: ReceivedRequest) -> web.StreamResponse:
-    gateway = request.app[APP].gateway
-    run = await gateway.begin_or_enqueue(received)
-    if isinstance(run, Enqueued):
-        return await _answer_enqueued(request, run)
-    async with gateway.running(run):
-        try:
-            return await (_stream if run.streams else _answer_whole)(request, run, received)
-        finally:
-            add_to_log(request, partial(run_summary, run))
 
 
 async def compact(request: web.Request, bodies: Bodies) -> web.StreamResponse:
@@ -84,7 +79,9 @@ async def compact(request: web.Request, bodies: Bodies) -> web.StreamResponse:
     run = await gateway.begin(await gateway.receive(arrival, model=request.match_info.get("deployment")), compact=True)
     async with gateway.running(run):
         try:
-            await _run_whole(run)
+            await run.connect()
+            if (error := await run.run(NoSink())) is not None:
+                raise error
         finally:
             add_to_log(request, partial(run_summary, run))
     response = run.response
@@ -114,18 +111,14 @@ async def count_tokens(request: web.Request, bodies: Bodies) -> web.StreamRespon
     return to_json(TokensCounted(counted.tokens), headers)
 
 
-async def _run_whole(run: ResponseRun) -> None:
-    await run.connect()
-    await run.run(NoSink())
-    if run.error is not None:
-        raise run.error
-
-
 async def _answer_whole(request: web.Request, run: ResponseRun, received: ReceivedRequest) -> web.StreamResponse:
-    await _run_whole(run)
+    await run.connect()
+    if (error := await run.run(NoSink())) is not None:
+        raise error
     response, protocol = run.response, received.protocol
-    headers = notice_header([*map(received.in_own_words, response.antiphon_notices or ())])
-    headers |= id_header(protocol, request[STATE].id)
+    headers = notice_header([*map(received.in_own_words, notices)]) if (notices := response.antiphon_notices) else {}
+    if protocol.id_header is not None:
+        headers[protocol.id_header] = request[STATE].id
     return to_answer(protocol.whole(response, received.request, received.facts), protocol.whole_type, headers)
 
 

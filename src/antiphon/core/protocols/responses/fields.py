@@ -110,7 +110,8 @@ def check_request(request: CreateResponse, limits: RequestLimits) -> None:
     items = request.input if isinstance(request.input, list) else []
     if items:
         _at_most(limits.input_items, len(items), "input", "item", "max_input_items", code="array_above_max_length")
-    _check_name(request.model, "model", limits)
+    if request.model is not None and len(request.model) > limits.name_length:
+        _check_name(request.model, "model", limits)
     if request.text is not None and request.text.format is not None:
         _check_schema(request.text.format.schema, "text.format.schema", limits)
     if items or request.tools:

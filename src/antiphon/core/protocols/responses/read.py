@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct, inspect
 
 from antiphon.core.protocols.responses.field_errors import complaint_to_error, flat_types, unreadable_to_error
-from antiphon.core.protocols.responses.fields import DEFAULT_LIMITS, RequestLimits, check_nesting, check_request
+from antiphon.core.protocols.responses.fields import DEFAULT_LIMITS, NESTED, RequestLimits, check_nesting, check_request
 from antiphon.errors import UNREADABLE, InvalidRequest
 from antiphon.patterns import late_pattern
 from antiphon.wire.batches import MessageRequest
@@ -34,9 +34,7 @@ INSTEAD = {
 }
 
 
-def refuse_chat_fields(body: dict[str, Any]) -> None:
-    if body.keys().isdisjoint(INSTEAD):
-        return
+def _refuse_chat_fields(body: dict[str, Any]) -> None:
     for name, instead in INSTEAD.items():
         if body.get(name) is not None:
             raise InvalidRequest(
@@ -114,14 +112,17 @@ def convert(value: Any, kind: type[T], where: str, *, strict: bool = True) -> T:
 def body_to_request(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> tuple[CreateResponse, list[str]]:
     """The request, and the names of the fields that are not part of the API."""
     value = _object(body, limits)
-    refuse_chat_fields(value)
+    if not value.keys().isdisjoint(INSTEAD):
+        _refuse_chat_fields(value)
     ours = value.keys() & INTERNAL
     request = _to_request({name: value[name] for name in value if name not in ours} if ours else value)
     check_request(request, limits)
     if (request.prompt_cache_options or {}).get("prewarm") is True:
         # The client wants no answer.
         request.generate = False
-    return request, sorted(_unknown(value, CreateResponse))
+    # Most bodies have known fields that are no objects, nor lists of them.
+    is_plain = value.keys() <= _names(CreateResponse) and NESTED.isdisjoint(map(type, value.values()))
+    return request, [] if is_plain else sorted(_unknown(value, CreateResponse))
 
 
 def _to_request(value: dict[str, Any]) -> CreateResponse:
