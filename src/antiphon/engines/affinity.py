@@ -101,6 +101,11 @@ def set_trace_headers(headers: Mapping[str, str]) -> None:
     _current.set(headers)
 
 
+def continue_trace(headers: Mapping[str, str]) -> None:
+    """That of a request with these headers, if it has one."""
+    _current.set(headers_to_trace(headers) if PARENT in headers else NO_TRACE)
+
+
 def headers_to_trace(headers: Mapping[str, str]) -> Mapping[str, str]:
     """Of a request. What is not as it should be is left out: it begins no trace, and breaks no request."""
     if PARENT not in headers:

@@ -243,9 +243,10 @@ class Pool:
             order = least_busy(loads, next(self._round_robin))
         return sorted((engines[at] for at in order), key=lambda engine: (engine.unhealthy is not None, self.is_full(engine)))
 
-    def sent_key(self, key: str) -> str | None:
-        """The key of a conversation, if it is sent to its engine."""
-        return key if self.placement.sends_key else None
+    @property
+    def uses_keys(self) -> bool:
+        """The key of a conversation makes a difference: there is a choice, or the engine gets it."""
+        return len(self.engines) > 1 or self.placement.sends_key
 
     def serving(self, model: str | None) -> list[Engine]:
         """The engines that are ready to serve the model."""

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 from urllib.parse import unquote
 
 import aiohttp
+from msgspec import Struct
 
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.engines.bodies import LimitedReceiver, TooLarge
@@ -128,15 +129,12 @@ class Asked(Protocol):
     def lost(self) -> None: ...
 
 
-class Reply:
+class Reply(Struct, eq=False):
     """An engine's answer, its status known to be good, its body still to be read."""
 
-    __slots__ = ("_answer", "_engine", "_given_up")
-
-    def __init__(self, engine: Asked, answer: Answer) -> None:
-        self._engine = engine
-        self._answer = answer
-        self._given_up = False
+    _engine: Asked
+    _answer: Answer
+    _given_up: bool = False
 
     def push(self, receiver: Receiver) -> None:
         compressed = "Content-Encoding" in self._answer.headers

@@ -8,13 +8,22 @@ import time
 from collections.abc import Awaitable, Callable
 
 from aiohttp import hdrs, web
-from multidict import CIMultiDict, istr
+from multidict import istr
 
-from antiphon.engines.affinity import headers_to_trace, set_trace_headers
+from antiphon.engines.affinity import continue_trace
 from antiphon.server.answers import answer_failed, rate_headers
-from antiphon.server.parts import APP, Parts, owner_of_key
+from antiphon.server.parts import APP, owner_of_key
 from antiphon.server.request_headers import PRIVATE, answer_preflight, check_headers, is_private
-from antiphon.server.request_state import OWNER, SERVER, STATE, RequestState, count_request, identify, is_open, log_request
+from antiphon.server.request_state import (
+    INSPECTOR,
+    OWNER,
+    SERVER,
+    STATE,
+    count_request,
+    identify,
+    is_open,
+    log_request,
+)
 from antiphon.transport import reads_whole
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -29,7 +38,7 @@ async def served(request: web.Request, handler: Handler) -> web.StreamResponse:
     app, headers = request.app[APP], request.headers
     access, state = app.access, identify(request, headers)
     # A client's trace continues behind the gateway. Always: the requests of one connection may share their task.
-    set_trace_headers(headers_to_trace(headers))
+    continue_trace(headers)
     status = 500
     try:
         # Before the key is checked: a browser asks without one.
@@ -61,16 +70,9 @@ async def served(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """When the headers of an answer are about to be sent."""
-    state = request[STATE]
+    """To every answer, when its headers are about to be sent: to streams, WebSockets and errors too."""
+    state, headers, app = request[STATE], response.headers, request.app[APP]
     state.started = response
-    _set_headers(request, state, response.headers, request.app[APP])
-    if is_private(request.path):
-        response.headers.update(PRIVATE)
-
-
-def _set_headers(request: web.Request, state: RequestState, headers: CIMultiDict[str], app: Parts) -> None:
-    """Of every answer, when its headers are sent: of streams, WebSockets and errors too."""
     headers[hdrs.SERVER] = SERVER
     headers[REQUEST_ID] = state.id
     headers[PROCESSING_MS] = str(round((time.perf_counter() - state.began) * 1000))
@@ -80,7 +82,7 @@ def _set_headers(request: web.Request, state: RequestState, headers: CIMultiDict
     if cross_origin.origins:
         headers.update(cross_origin.headers(request.headers.get("Origin")))
     owners = app.gateway.admission.owners
-    if owners.limits.requests_per_minute is None or state.owner is None:
-        return
-    if (rate := owners.rate(state.owner)) is not None:
-        headers.update(rate_headers(rate))
+    if owners.limits.requests_per_minute is not None and state.owner is not None:
+        headers.update(rate_headers(owners.rate(state.owner)))
+    if request.path.startswith(INSPECTOR) and is_private(request.path):
+        headers.update(PRIVATE)

@@ -130,12 +130,15 @@ def answer_preflight(request: web.Request, cross_origin: CrossOrigin) -> web.Res
 
 # ---- the checks ------------------------------------------------------------------------------------------------------
 
+UNKNOWN_HOST = "The host name {name} is not known here. Name it in the setting allowed_hosts, or set an api_key."
+
 
 def check_headers(
     request: web.Request, headers: Mapping[str, str], allowed_hosts: AllowedHosts, cross_origin: CrossOrigin
 ) -> None:
     if request.path not in FOR_ANYBODY:
-        _check_host(headers.get("Host", ""), allowed_hosts)
+        if not allowed_hosts.allows(host := headers.get("Host", "")):
+            raise Forbidden(UNKNOWN_HOST.format(name=repr(host_to_name(host))), code="host_not_allowed")
         if "Origin" in headers or "Sec-Fetch-Site" in headers:
             # A page sends it.
             _check_origin(request, cross_origin)
@@ -143,14 +146,6 @@ def check_headers(
             _check_type(request)
     if "Content-Encoding" in headers:
         _check_coding(headers["Content-Encoding"])
-
-
-def _check_host(host: str, allowed: AllowedHosts) -> None:
-    if not allowed.allows(host):
-        raise Forbidden(
-            f"The host name {host_to_name(host)!r} is not known here. Name it in the setting allowed_hosts, or set an api_key.",
-            code="host_not_allowed",
-        )
 
 
 def _check_origin(request: web.Request, cross_origin: CrossOrigin) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from aiohttp import web
+from msgspec import Struct, field
 
 from antiphon import __version__
 from antiphon.gateway.usage.model_names import OTHER
@@ -21,24 +22,21 @@ from antiphon.transport import AnswerError
 Way = Literal["reliable", "pass"]
 
 
-class RequestState:
+class RequestState(Struct, eq=False):
     """What is known of a request from its arrival to its line in the log."""
 
-    __slots__ = ("began", "finished", "id", "logged", "owner", "started", "way")
-
-    def __init__(self, id: str) -> None:
-        self.id = id
-        self.began = time.perf_counter()
-        # For the log.
-        self.logged: dict[str, Any] = {}
-        # The whole answer has been written, whatever becomes of the connection.
-        self.finished = False
-        # The answer whose head has been sent, or is about to be.
-        self.started: web.StreamResponse | None = None
-        # As OWNER. None: its key has not been checked.
-        self.owner: str | None = None
-        # None: there is only one.
-        self.way: Way | None = None
+    id: str
+    began: float = field(default_factory=time.perf_counter)
+    # For the log.
+    logged: dict[str, Any] = {}
+    # The whole answer has been written, whatever becomes of the connection.
+    finished: bool = False
+    # The answer whose head has been sent, or is about to be.
+    started: web.StreamResponse | None = None
+    # As OWNER. None: its key has not been checked.
+    owner: str | None = None
+    # None: there is only one.
+    way: Way | None = None
 
 
 STATE = web.RequestKey("request_state", RequestState)
@@ -123,7 +121,7 @@ class Exposed(NamedTuple):
 def count_request(request: web.Request, exposed: Exposed | None, status: int) -> None:
     """None: nothing is counted."""
     # What another worker process asks for is counted there.
-    if exposed is None or is_from_sibling(request):
+    if exposed is None or (FROM_SIBLING in request.headers and is_from_sibling(request)):
         return
     method = request.method if request.method in METHODS else OTHER
     key = request.match_info.route.resource, method, status

@@ -165,7 +165,7 @@ def test_a_call_without_a_name_is_left_out_where_no_more_may_be_made() -> None:
 
 
 def test_dropped_calls_are_counted_and_a_placeholder_is_not() -> None:
-    enforcement = Enforcement(may_reject=False)
+    enforcement = Enforcement(False, False)
     enforcement.begin_answer(Requirements(parallel=False))
     sequence = ItemSequence(Numbering(), enforcement)
     new_id = make_environment().new_id

@@ -23,13 +23,10 @@ from antiphon.wire.responses import (
 )
 
 
-class Numbering:
-    """Numbers events from `first`, by one."""
+class Numbering(Struct, eq=False):
+    """Numbers events by one, from its first `next`."""
 
-    __slots__ = ("next",)
-
-    def __init__(self, first: int = 0) -> None:
-        self.next = first
+    next: int = 0
 
     def number(self, event: Event) -> Event:
         event.sequence_number = self.next
@@ -121,15 +118,12 @@ def set_failed(response: Response, error: ApiError) -> None:
     response.error = ResponseError(code=error.event_code, message=error.message)
 
 
-class Lifecycle:
+class Lifecycle(Struct, eq=False):
     """Frames one response: `start()`, any number of `heartbeat()`s, `end()`."""
 
-    __slots__ = ("_numbering", "_response", "_terminal")
-
-    def __init__(self, response: Response, numbering: Numbering) -> None:
-        self._response = response
-        self._numbering = numbering
-        self._terminal: Event | None = None
+    _response: Response
+    _numbering: Numbering
+    _terminal: Event | None = None
 
     def start(self) -> list[AnyEvent]:
         emitted = opening_events(self._response)

@@ -211,6 +211,7 @@ class Question:
             self._progress,
             engine.knowledge.window_of(model),
             environment.polling_tools,
+            self.conversation.has_only_messages,
         )
         self.conversion: Conversion = request_to_chat(inputs)
         if self.conversion.unread or self.conversion.definitions or work.is_pending:

@@ -150,6 +150,8 @@ def request_to_response(
     sampling: Sampling = ENGINE_DEFAULT,
 ) -> Response:
     """The response at its start: fields of the request are echoed, others have the model's sampling or the API's default."""
+    used = request if sampling is ENGINE_DEFAULT else with_sampling(request, sampling)
+    conversation = conversation_of(request) if request.conversation is not None else None
     return Response(
         id=response_id,
         created_at=now,
@@ -164,7 +166,7 @@ def request_to_response(
         top_logprobs=request.top_logprobs or 0,
         truncation="disabled" if request.truncation is None else request.truncation,
         previous_response_id=request.previous_response_id,
-        conversation=UNSET if (conversation := conversation_of(request)) is None else {"id": conversation},
+        conversation=UNSET if conversation is None else {"id": conversation},
         store=request.store is not False,
         service_tier="default" if request.service_tier in (None, "auto") else request.service_tier,
         prompt_cache_key=request.prompt_cache_key,
@@ -172,11 +174,14 @@ def request_to_response(
         user=request.user,
         safety_identifier=request.safety_identifier,
         metadata={} if request.metadata is None else request.metadata,
-        reasoning=_reasoning_to_echo(request),
+        reasoning=_reasoning_to_echo(request) if request.reasoning is not None else {"effort": None, "summary": None},
         text=PLAIN_TEXT if request.text is None else _text_to_echo(request.text),
         tools=list(tools),
         tool_choice="auto" if request.tool_choice is None else choice_to_response(request.tool_choice),
-        **sampling_to_echo(request, sampling),
+        # As in `sampling_to_echo`.
+        max_output_tokens=used.max_output_tokens,
+        temperature=1.0 if used.temperature is None else used.temperature,
+        top_p=1.0 if used.top_p is None else used.top_p,
     )
 
 

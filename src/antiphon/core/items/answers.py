@@ -23,7 +23,7 @@ class Answers:
         """`may_ask_again`: an answer that is rejected, or that the engine failed at, may be asked for once more."""
         self.may_ask_again = may_ask_again
         self.usage = UsageCount()
-        self.enforcement = Enforcement(may_reject=may_ask_again)
+        self.enforcement = Enforcement(may_ask_again, may_ask_again)
         self.sequence = ItemSequence(Numbering(), self.enforcement)
         self.output = Output(
             self.sequence, new_id=new_id, style=style, enforcement=self.enforcement, usage=self.usage, forms=forms

@@ -4,6 +4,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from msgspec import Struct, field
+
 from antiphon.core.items.calls import CallState, LeftOutCalls, RunHistory
 from antiphon.core.items.item_state import ItemState
 from antiphon.core.items.messages import MessageState
@@ -47,38 +49,25 @@ class Rejection(NamedTuple):
     words: str = ""
 
 
-class Enforcement:
+class Enforcement(Struct, eq=False):
     """Measures one engine answer after another by the requirements. Each may be asked for again once."""
 
-    __slots__ = (
-        "_answered",
-        "_made",
-        "_may_reject",
-        "_rejects",
-        "_shown_in_round",
-        "failure",
-        "left_out",
-        "not_constrained",
-        "rejection",
-        "requirements",
-        "runs",
-    )
-
-    def __init__(self, *, may_reject: bool) -> None:
-        self.requirements: Requirements = NO_REQUIREMENTS
-        self.rejection: Rejection | None = None
-        # Why an item must not be shown, although it cannot be asked for again.
-        self.failure: AnswerInvalid | None = None
-        # What was emitted because the engine should have constrained it, and is wrong.
-        self.not_constrained: ItemState | None = None
-        self._rejects = self._may_reject = may_reject
-        self._shown_in_round = 0
-        # The calls of this round that are not run.
-        self._answered: list[CallState] = []
-        # The calls of this answer, by their names and arguments, where each is made once.
-        self._made: set[Hashable] = set()
-        self.runs = RunHistory()
-        self.left_out = LeftOutCalls()
+    # An answer may be rejected at all, and now.
+    _rejects: bool
+    _may_reject: bool
+    requirements: Requirements = NO_REQUIREMENTS
+    rejection: Rejection | None = None
+    # Why an item must not be shown, although it cannot be asked for again.
+    failure: AnswerInvalid | None = None
+    # What was emitted because the engine should have constrained it, and is wrong.
+    not_constrained: ItemState | None = None
+    _shown_in_round: int = 0
+    # The calls of this round that are not run.
+    _answered: list[CallState] = []
+    # The calls of this answer, by their names and arguments, where each is made once.
+    _made: set[Hashable] = set()
+    runs: RunHistory = field(default_factory=RunHistory)
+    left_out: LeftOutCalls = field(default_factory=LeftOutCalls)
 
     def begin_answer(self, requirements: Requirements) -> None:
         self.requirements = requirements

@@ -88,10 +88,7 @@ class ConversationForms:
     def __init__(self, most: int = MOST_CONVERSATIONS) -> None:
         self._most = most
         # By model and key.
-        self._in_words: dict[tuple[str, str], None] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._in_words)
+        self.in_words: dict[tuple[str, str], None] = {}
 
     def begin_in_words(self, model: str, conversation: str) -> None:
         self.forget(model, conversation)
@@ -253,7 +250,7 @@ class EngineKnowledge:
     @property
     def has_two_forms(self) -> bool:
         """Tools may be in words in one conversation, and not in another."""
-        return bool(self._assumed or self.forms)
+        return bool(self._assumed or self.forms.in_words)
 
     def stop_assuming(self, model: str) -> None:
         """Ends that: its probes have ended. What they did not show stays as it was known, or as the dialect has it."""

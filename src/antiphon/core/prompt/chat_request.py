@@ -62,12 +62,14 @@ def make_chat(
 ) -> MadeChat:
     chat = _chat(request, model, draft, offer, requirements, dialect)
     notices: list[str] = []
-    logprobs = wants_logprobs(request) and _logprobs(request, chat, dialect, notices)
+    wants = bool(request.top_logprobs or request.include) and wants_logprobs(request)
+    logprobs = wants and _logprobs(request, chat, dialect, notices)
     if not dialect.shows_images and _has_images(chat):
         notices.append(UNSEEN_IMAGES)
     if request.reasoning is not None:
         _effort(request.reasoning, chat, dialect, notices)
-    _add_extra(chat, dialect)
+    for name, value in (dialect.extra if dialect.parses_answers else dialect.unparsed_extra).items():
+        setattr(chat, name, value)
     _constrain(request, chat, offer, box, dialect)
     if sampling.free_extra:
         _add_free_extra(chat, sampling)
@@ -86,10 +88,10 @@ def _chat(
     requirements: Requirements,
     dialect: Dialect,
 ) -> ChatRequest:
-    text = request.text or NO_OPTIONS
+    tail = _own_words(request.text or NO_OPTIONS, offer, dialect) if request.text is not None or offer.tools else []
     chat = ChatRequest(
         model=model,
-        messages=draft.messages(dialect, head=request.instructions or "", tail=_own_words(text, offer, dialect)),
+        messages=draft.messages(dialect, head=request.instructions or "", tail=tail),
         stream_options=WITH_USAGE if dialect.takes_stream_options else UNSET,
     )
     for name, value in zip(SENT_AS_GIVEN, _sent_as_given(request), strict=True):
@@ -140,8 +142,6 @@ def _join_template_arguments(chat: ChatRequest, fields: Mapping[str, Any]) -> No
 
 def _own_words(text: TextOptions, offer: Offer, dialect: Dialect) -> list[str]:
     """What Antiphon adds to the instructions."""
-    if text is NO_OPTIONS and not offer.tools:
-        return []
     return [
         VERBOSITY[text.verbosity or "medium"],
         tools_to_text(offer.shown) if offer.in_words else "",
@@ -199,11 +199,6 @@ def _effort(reasoning: ReasoningOptions, chat: ChatRequest, dialect: Dialect, no
     if sent != effort:
         notices.append(f"reasoning effort {effort} was sent as {sent}")
     chat.reasoning_effort = sent
-
-
-def _add_extra(chat: ChatRequest, dialect: Dialect) -> None:
-    for name, value in (dialect.extra if dialect.parses_answers else dialect.unparsed_extra).items():
-        setattr(chat, name, value)
 
 
 def _add_free_extra(chat: ChatRequest, sampling: Sampling) -> None:

@@ -262,7 +262,10 @@ class Conversation:
         )
         # How many of the items were stored before this request. They come first.
         self.stored = len(history)
-        self.window = items_to_window(self.items, open_sealed, earlier=self.stored, sent=self.stored)
+        if self.has_only_messages:
+            self.window = Window(self.items)
+        else:
+            self.window = items_to_window(self.items, open_sealed, earlier=self.stored, sent=self.stored)
         # The share of a history too long that is left out.
         self.dropped = 0.0
 

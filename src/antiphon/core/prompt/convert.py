@@ -122,19 +122,26 @@ class ChatInputs(Struct, frozen=True):
     window: int | None = None
     # Patterns of the names of tools that may be called again at once.
     polls: Collection[str] = ()
+    # None of the items brings tools.
+    has_only_messages: bool = False
 
 
 def request_to_chat(inputs: ChatInputs) -> Conversion:
     request, items, dialect = inputs.request, inputs.items, inputs.dialect
     refuse_unsupported(request)
-    box = _box(inputs, _more_tools(inputs))
+    # Most requests have no tools, and no model of theirs needs a sampling of its own.
+    no_tools = inputs.has_only_messages and not (request.tools or inputs.tools.attached or inputs.progress.found)
+    box = NO_TOOLS if no_tools else _box(inputs, _more_tools(inputs))
     documents = inputs.documents or Documents()
     draft = _draft(inputs, box, documents)
     # One that is not the last item was refused, or was obeyed before.
     compacts = bool(items) and len(items) > inputs.earlier and items[-1].get("type") == "compaction_trigger"
-    request, sampling = _as_answered(request, box, inputs, compacts=compacts)
+    sampling = inputs.sampling
+    if compacts or sampling is not ENGINE_DEFAULT:
+        request, sampling = _as_answered(request, box, inputs, compacts=compacts)
     loops = draft.stop_loops(helped=inputs.help.stops_loops, polls=inputs.polls, changes=box.may_change)
-    offer = _offer(request, box, draft, inputs, loops)
+    offers_none = not box.offered.functions and request.tool_choice in (None, "auto")
+    offer = NO_OFFER if offers_none else _offer(request, box, draft, inputs, loops)
     checks = Checks(inputs.flaw_of)
     requirements = offer_to_requirements(
         request,
@@ -155,7 +162,7 @@ def request_to_chat(inputs: ChatInputs) -> Conversion:
     withheld = withheld_to_notices(offer) if offer.withheld else ()
     before = (*dropped_fields_to_notices(request), *draft.notices, *documents.notices, *box.notices)
     notices = (*before, *withheld, *unreadable, *made.notices)
-    finder = _finder(offer, box)
+    finder = _no_finder if offer is NO_OFFER else _finder(offer, box)
     if loops.notes or (inputs.help.stops_loops and (draft.has_calls or inputs.progress.rounds)):
         finder = partial(_without_own_words, finder)
     return Conversion(
@@ -247,8 +254,6 @@ def _has_tools_of_others(box: Toolbox, hosted_kinds: Mapping[str, HostedCalls]) 
 
 def _offer(request: CreateResponse, box: Toolbox, draft: ChatDraft, inputs: ChatInputs, loops: Loops) -> Offer:
     help = inputs.help
-    if not box.offered.functions and request.tool_choice in (None, "auto"):
-        return NO_OFFER
     constrains_answers = help.constrains_answers and _may_constrain_calls(request)
     # A server's tools may be meant that are not known yet. The request is converted again when they are.
     choice = provisional_choice(request.tool_choice, box) if box.servers.unlisted else request.tool_choice

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from antiphon.core.checks.work import NO_SUCH_FILE, NO_URLS, CheckOutcome, DocumentWork, StoredFileWork, UrlWork, digest_of
 from antiphon.core.protocols.responses.references import is_address, is_stored
@@ -52,25 +52,24 @@ def plain_text(raw: bytes) -> str | None:
     return None if "\0" in text or raw.startswith(DOCUMENTS) else text
 
 
-class Documents:
+def nothing_read(digest: bytes) -> CheckOutcome | None:
+    return None
+
+
+class Documents(Struct, eq=False):
     """The documents of one conversion: the texts of those that were read, and the work that reads the others."""
 
-    __slots__ = ("_outcome_of", "_urls", "cited", "fetches", "notices", "sent_files", "unread")
-
-    def __init__(
-        self, outcome_of: Callable[[bytes], CheckOutcome | None] = lambda digest: None, *, fetches: bool = False
-    ) -> None:
-        """`outcome_of`: what came of reading a document, by its digest; None if it was not read yet. `fetches`: what is at
-        addresses can be had."""
-        self._outcome_of = outcome_of
-        self.fetches = fetches
-        self._urls: set[str] | None = None
-        self.unread: list[ReadWork] = []
-        # By their ids, the places of the uploaded files that the client sends now.
-        self.sent_files: dict[str, str] = {}
-        self.notices: list[str] = []
-        # The passages that the model can cite, with numbers that run on.
-        self.cited: list[DocumentSource] = []
+    # What came of reading a document, by its digest; None if it was not read yet.
+    _outcome_of: Callable[[bytes], CheckOutcome | None] = nothing_read
+    # What is at addresses can be had.
+    fetches: bool = False
+    _urls: set[str] | None = None
+    unread: list[ReadWork] = []
+    # By their ids, the places of the uploaded files that the client sends now.
+    sent_files: dict[str, str] = {}
+    notices: list[str] = []
+    # The passages that the model can cite, with numbers that run on.
+    cited: list[DocumentSource] = []
 
     def read(self, work: ReadWork, where: str) -> CheckOutcome:
         """The text or the pages of a document, or what is in an uploaded file. Empty as long as it was not read. `where`: its

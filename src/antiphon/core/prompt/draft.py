@@ -252,7 +252,8 @@ class ChatDraft:
 
     def messages(self, dialect: Dialect, *, head: str, tail: list[str]) -> list[ChatMessage]:
         """`head` is the request's `instructions`; `tail` is what Antiphon adds to them."""
-        self._settle_calls()
+        if self._has_calls:
+            self._settle_calls()
         messages = [*self.examples]
         for turn in self._turns:
             messages += turn.messages()

@@ -309,13 +309,16 @@ class RecordedExchange(Exchange):
 
     def _note(self, name: str, arguments: Any = None, size: int = 0) -> None:
         if not self._is_inside:
-            self._recording.note(self._part + name if self._part else name, arguments, size)
+            self._recording.note(self._part + name, arguments, size)
 
     def _note_error(self, name: str, error: ApiError) -> None:
         self._note(name, without_trace(error), _size(error))
 
+    # The calls that every exchange has are noted without a call for that.
+
     def start(self) -> list[AnyEvent]:
-        self._note("start")
+        if not self._is_inside:
+            self._recording.note(self._part + "start")
         self._recording.part = self._part
         return super().start()
 
@@ -324,10 +327,10 @@ class RecordedExchange(Exchange):
         return super().heartbeat()
 
     def finish(self, error: ApiError | None = None) -> list[AnyEvent]:
-        if error is None:
-            self._note("finish")
-        else:
+        if error is not None:
             self._note_error("finish", error)
+        elif not self._is_inside:
+            self._recording.note(self._part + "finish")
         return super().finish(error)
 
     def refused(self, error: ApiError) -> list[AnyEvent]:
@@ -377,10 +380,10 @@ class RecordedExchange(Exchange):
         return super().probed(knowledge)
 
     def end(self, error: ApiError | None = None) -> list[AnyEvent]:
-        if error is None:
-            self._note("end")
-        else:
+        if error is not None:
             self._note_error("end", error)
+        elif not self._is_inside:
+            self._recording.note(self._part + "end")
         events = super().end(error)
         if self._part:
             self._recording.part = ""

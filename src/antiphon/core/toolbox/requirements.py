@@ -168,16 +168,13 @@ class Definition(Struct, frozen=True):
     notice: str = ""
 
 
-class Checks:
+class Checks(Struct, eq=False):
     """The checks of one answer, and the definitions that they are made of."""
 
-    __slots__ = ("_flaw_of", "answer", "calls", "definitions")
-
-    def __init__(self, flaw_of: Callable[[bytes | Grammar], Flaw | None]) -> None:
-        self._flaw_of = flaw_of
-        self.definitions: list[Definition] = []
-        self.calls: dict[str, Check] = {}
-        self.answer: Check | None = None
+    _flaw_of: Callable[[bytes | Grammar], Flaw | None]
+    definitions: list[Definition] = []
+    calls: dict[str, Check] = {}
+    answer: Check | None = None
 
     def readable(self, definition: Definition) -> bool:
         """Notes the definition; false if it is known not to compile."""

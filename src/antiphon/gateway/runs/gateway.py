@@ -80,7 +80,7 @@ class ReceivedRequest(NamedTuple):
 
     def is_large(self, history: Sequence[object]) -> bool:
         own = 1 if isinstance(self.request.input, str) else len(self.request.input or ())
-        return self.has_large_body or len(history) + own >= LARGE_HISTORY
+        return len(history) + own >= LARGE_HISTORY or len(self.arrival.body) >= LARGE_BODY
 
     @property
     def notices(self) -> list[str]:
@@ -202,10 +202,7 @@ class Gateway:
         """Counts a request, and reads it: once, for all that is decided about it. `model`: of a request that names none.
         `is_counted`: another process has counted it."""
         try:
-            owners = self.admission.owners
-            # Mostly nothing is limited.
-            counts = not is_counted and owners.limits.requests_per_minute is not None
-            if counts and (counting := owners.count(arrival.owner)) is not None:
+            if not is_counted and (counting := self.admission.owners.count(arrival.owner)) is not None:
                 await counting
             if not is_counted and self.budgets.are_set and (checking := self.check_budget(arrival.owner)) is not None:
                 await checking
@@ -309,7 +306,8 @@ class Gateway:
 
     async def prepare(self, read: ReceivedRequest, recorder: ResponseRecorder, *, compact: bool = False) -> ResponseRun:
         request, given, named = read.request, read.request.input, read.request.model
-        history = await recorder.read(request_to_items(request), large_body=read.has_large_body)
+        large_body = len(read.arrival.body) >= LARGE_BODY
+        history = await recorder.read(request_to_items(request), large_body=large_body)
         large = read.is_large(history)
         arrival, recording = read.arrival, None
         may_record = self._observers.may_record
@@ -321,7 +319,7 @@ class Gateway:
         owner = recorder.owner
         seat = self.admission.engines.seat(owner, patient=read.patient or bool(request.background))
         try:
-            key = read.affinity or affinity_key(request, history, owner)
+            key = (read.affinity or affinity_key(request, history, owner)) if self.pool.uses_keys else None
             chosen = await self.pool.choose(named, key)
             seat.intend(chosen.engines[0])
             form = form_of(chosen.engines, chosen.model, request, history, owner)
@@ -340,7 +338,7 @@ class Gateway:
                 observers=observers,
                 large=large,
                 arrival=arrival,
-                sent_key=self.pool.sent_key(key),
+                sent_key=key if self.pool.placement.sends_key else None,
                 conversation=form.conversation,
             )
         except BaseException:
@@ -358,11 +356,12 @@ class Gateway:
         owner = recorder.owner
         spent = self.budgets.notice(owner) if self.budgets.are_set else None
         attached, left_out = NOT_ATTACHED if compact else self.attached_to(read, owner, (named, chosen.model))
+        environment = self._environments.make(self.environment, owner)
         make_exchange = partial(
             Exchange if recording is None else recording.make_exchange,
             _answered_by(chosen.model, request),
             [engine.knowledge for engine in chosen.engines],
-            _as_spoken(read.protocol, self.environment_of(owner)),
+            _as_spoken(read.protocol, environment) if read.protocol.is_plain else environment,
             history=history,
             compact=compact,
             response_id=recorder.response_id,
@@ -396,9 +395,8 @@ class Gateway:
         return Attached([tool for tool in tools if not asks_for_approval(tool)], left_out)
 
     def _make_recording(self, read: ReceivedRequest, *, is_as_sent: bool) -> Recording:
-        now = asyncio.get_running_loop().time
-        environment = _as_spoken(read.protocol, self.environment)
-        return Recording(read.arrival.body, now, is_as_sent=is_as_sent, environment=environment)
+        environment = _as_spoken(read.protocol, self.environment) if read.protocol.is_plain else self.environment
+        return Recording(read.arrival.body, asyncio.get_running_loop().time, is_as_sent=is_as_sent, environment=environment)
 
     async def _enqueue(self, read: ReceivedRequest, recorder: ResponseRecorder) -> Enqueued:
         """Checks all that can be checked now. The history is read again when the response runs."""
@@ -455,8 +453,8 @@ def _to_queued(read: ReceivedRequest, sealer: Sealer) -> bytes:
 
 
 def _as_spoken(protocol: ClientProtocol, environment: Environment) -> Environment:
-    """What the exchanges of this protocol get."""
-    return environment.plain(helps=protocol.gets_help) if protocol.is_plain else environment
+    """What the exchanges of this protocol get, which is plain."""
+    return environment.plain(helps=protocol.gets_help)
 
 
 def _answered_by(model: str | None, request: CreateResponse) -> CreateResponse:

@@ -70,6 +70,7 @@ class ResponseRecorder:
         "_conversation",
         "_has_large_body",
         "_has_lock",
+        "_has_only_messages",
         "_histories",
         "_history",
         "_links",
@@ -107,8 +108,10 @@ class ResponseRecorder:
         self._request = request
         self.response_id = response_id
         self.created_at = int(time.time())
-        self._conversation = conversation_of(request)
+        self._conversation = conversation_of(request) if request.conversation is not None else None
         self._own: Sequence[Item] = ()
+        # None of these stands for another item, or concerns this request only.
+        self._has_only_messages = False
         # It may have few items, and a large one among them.
         self._has_large_body = False
         self._stored_input: list[Item] | None = None
@@ -150,7 +153,8 @@ class ResponseRecorder:
             is_continued = request.previous_response_id is not None or self._conversation is not None
             history = await self._read_history(locks=locks) if is_continued else []
             self._own = own
-            if not types_of(own) <= MESSAGES:
+            self._has_only_messages = types_of(own) <= MESSAGES
+            if not self._has_only_messages:
                 ids, calls = unresolved(history, own), ids_without_results(own)
                 if ids or calls:
                     self._own = await self._resolve(history, own, ids, calls)
@@ -250,7 +254,8 @@ class ResponseRecorder:
     def _input(self) -> list[Item]:
         """Its own input as it is stored. Made only if it is: many clients store nothing, and send a long history each time."""
         if self._stored_input is None:
-            self._stored_input = items_to_stored_form(items_to_keep(self._own), new_id)
+            kept = self._own if self._has_only_messages else items_to_keep(self._own)
+            self._stored_input = items_to_stored_form(kept, new_id)
         return self._stored_input
 
     # ---- while it runs -----------------------------------------------------------------------------------------------
@@ -300,23 +305,21 @@ class ResponseRecorder:
             if stores:
                 record = await self._to_record_aside(response) if self._has_large_input else self.to_record(response)
                 await self._store.put(record)
-                self._usage_stored()
+                if self.usage is not None:
+                    self.usage.stored()
                 if self._owner in self._owners.moves:
                     await self._owners.catch_up(self._owner)
         elif not stores:
             await self._add_items(await self._new_items_aside(response))
         elif await self._store.put_and_unlock(await self._to_record_aside(response), await self._new_items_aside(response)):
             self._has_lock = False
-            self._usage_stored()
+            if self.usage is not None:
+                self.usage.stored()
         else:
             raise _conversation_lost()
         if self._histories is not None and response.status != "failed":
             own = await self._aside(lambda: (encode_items(self._input), encode_items(response.output)))
             self._histories.add(self.response_id, (*self._history, *own))
-
-    def _usage_stored(self) -> None:
-        if self.usage is not None:
-            self.usage.stored()
 
     def given_up(self, model: str, pieces: int) -> None:
         if self.usage is not None:

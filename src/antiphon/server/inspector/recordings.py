@@ -63,7 +63,7 @@ class RecordedRequest(Observer):
         self.arrived = arrival.at
         at = recordings.to_wall_time(arrival.at)
         self.row = Row(number=number, at=at, channel=arrival.channel, path=arrival.path, owner=arrival.owner)
-        self.turn = Turn(number, arrival.owner)
+        self.turn = Turn(number, number, arrival.owner)
         self._body = arrival.body
         self.path, self.is_json = arrival.path, arrival.is_json
         self.headers: dict[str, str] = {}

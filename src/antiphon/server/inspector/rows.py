@@ -238,22 +238,19 @@ MOST_PASSED = 1000
 Thread = tuple[Literal["conversation", "key", "first"], str, Hashable]
 
 
-class Turn:
+class Turn(Struct, eq=False):
     """What is known of the prompts of one request."""
 
-    __slots__ = ("first", "number", "owner", "previous_id", "prints", "response_id", "threads")
-
-    def __init__(self, number: int, owner: str) -> None:
-        self.number = number
-        # The number of the first turn of its conversation.
-        self.first = number
-        self.owner = owner
-        self.response_id = ""
-        self.previous_id: str | None = None
-        # What the conversation is known by, the better first.
-        self.threads: list[Thread] = []
-        # One for each chat request.
-        self.prints: list[PromptPrint] = []
+    number: int
+    # The number of the first turn of its conversation: its own, at first.
+    first: int
+    owner: str
+    response_id: str = ""
+    previous_id: str | None = None
+    # What the conversation is known by, the better first.
+    threads: list[Thread] = []
+    # One for each chat request.
+    prints: list[PromptPrint] = []
 
     def describe(self, response_id: str, request: CreateResponse) -> None:
         self.response_id, self.previous_id = response_id, request.previous_response_id

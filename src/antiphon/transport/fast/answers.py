@@ -9,6 +9,7 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import ClassVar, NamedTuple, Protocol
 
+from msgspec import Struct
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from antiphon.transport.interfaces import NotHttp
@@ -64,10 +65,6 @@ class Head(NamedTuple):
     # The engine does not close the connection after this answer.
     keeps_alive: bool
     compression: str | None
-
-    @property
-    def is_final(self) -> bool:
-        return self.status >= 200 or self.status == SWITCHING_PROTOCOLS
 
     def framing(self) -> Framing:
         if self.chunked:
@@ -191,22 +188,23 @@ class Part(Enum):
     TRAILER = auto()
 
 
-class ChunkedBody:
-    __slots__ = ("_kept", "_left", "_part", "_trailers", "ended", "error", "rest")
+# With no lines after it.
+LAST_CHUNK = b"0\r\n\r\n"
 
+
+class ChunkedBody(Struct, eq=False):
     ends_with_connection: ClassVar[bool] = False
 
-    def __init__(self) -> None:
-        self.ended = False
-        self.error: NotHttp | None = None
-        self.rest = b""
-        self._part = Part.SIZE
-        # Of the data of this chunk.
-        self._left = 0
-        # The beginning of a line.
-        self._kept = b""
-        # The bytes of the lines after the last chunk.
-        self._trailers = 0
+    ended: bool = False
+    error: NotHttp | None = None
+    rest: bytes = b""
+    _part: Part = Part.SIZE
+    # Of the data of this chunk.
+    _left: int = 0
+    # The beginning of a line.
+    _kept: bytes = b""
+    # The bytes of the lines after the last chunk.
+    _trailers: int = 0
 
     @property
     def between_chunks(self) -> bool:
@@ -228,6 +226,10 @@ class ChunkedBody:
                 if not self._left:
                     self._part = Part.DATA_END
             elif self._part is Part.SIZE:
+                if data.startswith(LAST_CHUNK, at):
+                    # As nearly every body ends.
+                    self.ended, self.rest = True, data[at + len(LAST_CHUNK) :]
+                    break
                 at = self._read_size(data, at)
             elif self._part is Part.DATA_END:
                 at = self._read_data_end(data, at)

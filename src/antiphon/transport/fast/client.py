@@ -44,7 +44,7 @@ class FastEndpoint:
     async def post(self, body: bytes, headers: Mapping[str, str], *, keep: bool = True) -> PushedAnswer:
         if self._closed:
             raise aiohttp.ClientConnectionError(CLOSED)
-        head = self._head + _header_lines(headers) + (b"" if keep else b"Connection: close\r\n")
+        head = self._head + (_header_lines(headers) if headers else b"") + (b"" if keep else b"Connection: close\r\n")
         request = (head + b"Content-Length: %d\r\n\r\n" % len(body), body)
         connection = self._take_idle() or await self._connect()
         answer = connection.ask(request, self._options.first_byte_timeout, keep=keep)

@@ -5,12 +5,13 @@ head of an answer.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import aiohttp
+from msgspec import Struct
 
-from antiphon.transport.fast.answers import Framing, Head, find_head_end, read_head
+from antiphon.transport.fast.answers import SWITCHING_PROTOCOLS, Framing, Head, find_head_end, read_head
 from antiphon.transport.fast.decompression import Decompression
 from antiphon.transport.interfaces import HIGH_WATER, NO_RECEIVER, NotHttp, Receiver, Stale, WriteBatch
 
@@ -158,7 +159,7 @@ class EngineConnection(asyncio.Protocol):
             while (end := find_head_end(data, max(0, known - 3))) is not None:
                 head = read_head(data[:end])
                 data, known = data[end:], 0
-                if head.is_final:
+                if head.status >= 200 or head.status == SWITCHING_PROTOCOLS:
                     self._unread = b""
                     self._begin_body(waiter, head, data)
                     return
@@ -174,9 +175,13 @@ class EngineConnection(asyncio.Protocol):
             # Cancelled.
             self.close()
             return
-        answer = self._answer = PushedAnswer(self, head)
-        self._stop_waiting()
-        self._receiver = answer.first_receiver
+        answer = PushedAnswer(head.status, head.headers, self, self)
+        receiver: Receiver = answer
+        if head.compression is not None:
+            receiver = answer.decompression = Decompression(answer, head.compression)
+        self._answer, self._receiver, self._waiter = answer, receiver, None
+        if self._timer is not None:
+            self._stop_timer()
         self._keep = self._keep and head.keeps_alive
         self._framing = head.framing()
         waiter.set_result(answer)
@@ -272,28 +277,21 @@ class EngineConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
 
-class PushedAnswer:
+class PushedAnswer(Struct, eq=False):
     """An answer, from its head to the end of its body. Until the body is pushed to a receiver, it is received here."""
 
-    __slots__ = ("_arrived", "_connection", "_decompression", "_end", "_former", "_left", "headers", "status")
-
-    def __init__(self, connection: EngineConnection, head: Head) -> None:
-        self.status = head.status
-        self.headers = head.headers
-        self._decompression = None if head.compression is None else Decompression(self, head.compression)
-        # Until the end of the body: others use it after that.
-        self._connection: EngineConnection | None = connection
-        self._former = connection
-        # Done when it has left the connection.
-        self._left: asyncio.Future[None] | None = None
-        # What came before it was pushed: its beginning, and its end.
-        self._arrived: list[bytes] = []
-        self._end: tuple[BaseException | None] | None = None
-
-    @property
-    def first_receiver(self) -> Receiver:
-        """Of the bytes as they are sent."""
-        return self if self._decompression is None else self._decompression
+    status: int
+    headers: Mapping[str, str]
+    _former: EngineConnection
+    # The same one until the end of the body: others use it after that.
+    _connection: EngineConnection | None
+    # Between the connection and who receives the body.
+    decompression: Decompression | None = None
+    # Done when it has left the connection.
+    _left: asyncio.Future[None] | None = None
+    # What came before it was pushed: its beginning, and its end.
+    _arrived: list[bytes] = []
+    _end: tuple[BaseException | None] | None = None
 
     def leave(self) -> None:
         """The connection has no more for it."""
@@ -316,8 +314,8 @@ class PushedAnswer:
     def push(self, receiver: Receiver) -> None:
         arrived, self._arrived = self._arrived, []
         if self._end is None:
-            if self._decompression is not None:
-                self._decompression.receiver = receiver
+            if self.decompression is not None:
+                self.decompression.receiver = receiver
             elif self._connection is not None:
                 self._connection.push_to(receiver)
         if arrived:
@@ -328,22 +326,22 @@ class PushedAnswer:
             receiver.ended(self._end[0])
 
     def pause(self) -> None:
-        if self._decompression is not None:
-            self._decompression.pause()
+        if self.decompression is not None:
+            self.decompression.pause()
         if self._connection is not None:
             self._connection.pause()
 
     def resume(self) -> None:
         if self._connection is not None:
             self._connection.resume()
-        if self._decompression is not None:
-            self._decompression.resume()
+        if self.decompression is not None:
+            self.decompression.resume()
 
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
-        if self._decompression is not None:
-            self._decompression.close(aiohttp.ClientConnectionError(CLOSED))
+        if self.decompression is not None:
+            self.decompression.close(aiohttp.ClientConnectionError(CLOSED))
 
     def discard(self) -> None:
         self.close()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.hosted.hosted_tool import HostedDefinition
@@ -185,17 +185,14 @@ NOTHING_LISTED: Mapping[str, Listing] = {}
 NOT_LISTED = "the tools of MCP server {label} are not offered: {error}"
 
 
-class ToolLists:
+class ToolLists(Struct, eq=False):
     """A list item is the cache of its server's tools: they are offered without asking the server again."""
 
-    __slots__ = ("_fresh", "_in_items", "_items", "notices")
-
-    def __init__(self, items: Sequence[Item]) -> None:
-        self._items = items
-        self._in_items: Mapping[str, Sequence[McpTool]] | None = None
-        # By label, those of servers that the operator has attached included.
-        self._fresh = NOTHING_LISTED
-        self.notices: Sequence[str] = ()
+    _items: Sequence[Item]
+    _in_items: Mapping[str, Sequence[McpTool]] | None = None
+    # By label, those of servers that the operator has attached included.
+    _fresh: Mapping[str, Listing] = NOTHING_LISTED
+    notices: Sequence[str] = ()
 
     def add(self, label: str, listing: Listing, *, attached: bool) -> None:
         """`attached`: the client did not ask for it, and can do without."""
