@@ -13,7 +13,7 @@ from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.knowledge.dialects import PLAIN
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.protocols.responses.read import body_to_request
-from antiphon.core.recording.recording import Recording
+from antiphon.core.recording.recording import ASKED, Recording
 from antiphon.errors import ApiError
 from support.exchanges import ScriptedAnswer, make_environment
 from support.sync_runs import run_exchange
@@ -45,7 +45,7 @@ def record(
     recording = Recording(body, lambda: float(next(ticks)), environment=environment)
 
     def ask(step: Ask) -> Iterator[bytes]:
-        recording.asked(ENGINE)
+        recording.note(ASKED, ENGINE)
         answer = next(script)
         if isinstance(answer, ApiError):
             raise answer

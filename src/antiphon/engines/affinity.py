@@ -36,10 +36,13 @@ def affinity_key(request: CreateResponse, history: Sequence[Mapping[str, Any]], 
 
 def conversation_key(request: CreateResponse, history: Sequence[Mapping[str, Any]], owner: str) -> str:
     """The same, and another one for each conversation: many may have one `prompt_cache_key`."""
-    if (conversation := conversation_of(request)) is not None:
-        parts = [owner, "conversation", conversation]
+    if request.conversation is not None and (conversation := conversation_of(request)) is not None:
+        return _digest([owner, "conversation", conversation])
+    parts = [owner, "beginning", (request.instructions or "")[:LEADING_LENGTH]]
+    if isinstance(request.input, str) and not history:
+        # What is below, for the one message that it stands for.
+        parts.append(request.input[:LEADING_LENGTH])
     else:
-        parts = [owner, "beginning", (request.instructions or "")[:LEADING_LENGTH]]
         _add_beginning(parts, history or request_to_items(request))
     return _digest(parts)
 

@@ -243,11 +243,6 @@ class Pool:
             order = least_busy(loads, next(self._round_robin))
         return sorted((engines[at] for at in order), key=lambda engine: (engine.unhealthy is not None, self.is_full(engine)))
 
-    @property
-    def uses_keys(self) -> bool:
-        """The key of a conversation makes a difference: there is a choice, or the engine gets it."""
-        return len(self.engines) > 1 or self.placement.sends_key
-
     def serving(self, model: str | None) -> list[Engine]:
         """The engines that are ready to serve the model."""
         return [engine for engine in self.table().candidates(model) if engine.ready]

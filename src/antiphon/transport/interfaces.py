@@ -176,7 +176,10 @@ class WriteBatch:
 
     def add(self, writer: Writer) -> None:
         if not self.writers:
-            self.begin()
+            if self._loop is not None:
+                self._loop.call_soon(self._flush)
+            else:
+                self.begin()
         self.writers.append(writer)
 
     def _flush(self) -> None:

@@ -107,8 +107,9 @@ def _has_long_text(value: Any) -> bool:
             inner += value
         elif kind is dict:
             inner += [each for each in value.values() if type(each) is str]
-        elif value is not None:
-            inner += _GETTERS[kind](value)
+        else:
+            # What is missing or empty is not looked at.
+            inner += filter(None, _GETTERS[kind](value))
     return False
 
 

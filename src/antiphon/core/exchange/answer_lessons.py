@@ -127,7 +127,7 @@ class AnswerLessons(Struct, frozen=True):
                 facts |= self._logprobs_seen()
             self._question.learn_of_answer(facts)
             self._question.learn_of_repetition()
-            if self._answers.output.ending is COMPLETED:
+            if self._answers.output.ending is COMPLETED and self._question.conversion.offer.tools:
                 self._learn_of_form()
                 self._learn_of_announcement()
         elif isinstance(error, NotConstrained) and not self._question.has_stop:
@@ -141,7 +141,7 @@ class AnswerLessons(Struct, frozen=True):
     def _learn_of_form(self) -> None:
         """Of an answer that could be a call or a text: whether the model wrote what is none, or its engine let it."""
         offer = self._question.conversion.offer
-        if offer.must_call or not offer.tools:
+        if offer.must_call:
             return
         if offer.say is not None and self._breaks_form():
             self._learn(constraint_ignored(self._question.dialect))

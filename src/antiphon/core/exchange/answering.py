@@ -101,7 +101,8 @@ class Answered(Phase):
             question.learn_of_answer({"opens_thought": True})
         if not is_whole and (reason := self._start_over()) is not None:
             return reason
-        if is_whole and answers.thought_took_all_tokens and question.can_stop_thinking:
+        is_cut = answers.output.ending is not COMPLETED
+        if is_whole and is_cut and answers.thought_took_all_tokens and question.can_stop_thinking:
             # It is asked for again as it was, with as many tokens. That is not yet the second attempt at it.
             self.opened.count_answer()
             answers.sequence.close_unchecked()

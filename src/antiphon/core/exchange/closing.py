@@ -59,7 +59,8 @@ class Closing(Phase):
             return _ask_for_announced(opened)
         if sequence.error is not None and opened.can_end_without_announced:
             output.start_over()
-        return last_step(answers.usage) if sequence.error is None else DONE
+        # Mostly every answer was counted.
+        return last_step(answers.usage) if sequence.error is None and answers.usage.uncounted else DONE
 
 
 class ClosingApproved(Closing):

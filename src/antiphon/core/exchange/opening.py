@@ -37,7 +37,8 @@ class Opening(Phase):
         if question.input_work.is_pending and (work := question.next_work()) is not None:
             self.work = work
             return Check(work)
-        if opened.runs_tools and (unlisted := question.unlisted):
+        has_servers = opened.runs_tools and bool(question.conversion.box.servers.unlisted)
+        if has_servers and (unlisted := question.unlisted):
             self.servers = tuple(unlisted)
             return ListTools(self.servers, not all(question.is_attached(server.label) for server in unlisted))
         if opened.approvals:

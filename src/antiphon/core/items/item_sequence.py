@@ -138,7 +138,8 @@ class ItemSequence:
         while self.waiting and self.check is None:
             if self.live is not None and not (self.live.finishable() and self._close_live("completed")):
                 return
-            if not self.waiting[0].ready() or not self._is_checked(self.waiting[0]):
+            first = self.waiting[0]
+            if not first.ready() or not (first.check is None or self._is_checked(first)):
                 return
             self._show(self.waiting.pop(0))
 
@@ -166,7 +167,7 @@ class ItemSequence:
             return True
         if last == "incomplete" and len(self.waiting) == 1:
             state.waive()
-        if not self._is_checked(state):
+        if state.check is not None and not self._is_checked(state):
             return False
         self._show(self.waiting.pop(0))
         return True

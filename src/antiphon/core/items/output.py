@@ -217,7 +217,8 @@ class Output:
 
     @property
     def has_thought(self) -> bool:
-        return bool([state for state in self._answer if isinstance(state, ReasoningState)])
+        sequence = self._sequence
+        return ReasoningState in map(type, [*sequence.opened[self._answer_start :], *sequence.waiting])
 
     @property
     def lone_thought(self) -> str | None:
@@ -336,7 +337,7 @@ class Output:
             self._sequence.close_unchecked()
 
     def _receive_usage(self, delta: UsageReport) -> None:
-        self._usage.report(delta.usage)
+        self._usage.current = delta.usage
 
     def _receive_extras(self, delta: ExtrasDelta) -> None:
         self.extras = join_extras(self.extras, delta.extras)

@@ -30,7 +30,7 @@ class Uncounted(Struct, frozen=True):
 
 
 class UsageCount(Struct):
-    """One engine answer after another: `report()` what the engine says, then `end_reported()` or `end_unreported()`."""
+    """One engine answer after another: what the engine says is `current`, until `end_reported()` or `end_unreported()`."""
 
     _counted: Sequence[Usage] = ()
     # The last report of an answer counts.
@@ -39,13 +39,11 @@ class UsageCount(Struct):
     uncounted: Sequence[Uncounted] = ()
     _estimates: Sequence[Usage] = ()
 
-    def report(self, usage: Usage) -> None:
-        self.current = usage
-
     def end_reported(self, lengths: Written) -> None:
         """The answer is at its end, and the engine has reported its usage."""
         assert self.current is not None
-        self._counted = (*self._counted, with_reasoning(self.current, lengths))
+        counted = with_reasoning(self.current, lengths) if lengths.thoughts else self.current
+        self._counted = (*self._counted, counted)
         self.current = None
 
     def end_unreported(self, answer: Uncounted) -> None:

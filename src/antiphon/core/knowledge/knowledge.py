@@ -92,19 +92,19 @@ class ConversationForms:
 
     def begin_in_words(self, model: str, conversation: str) -> None:
         self.forget(model, conversation)
-        self._in_words[model, conversation] = None
-        if len(self._in_words) > self._most:
-            del self._in_words[next(iter(self._in_words))]
+        self.in_words[model, conversation] = None
+        if len(self.in_words) > self._most:
+            del self.in_words[next(iter(self.in_words))]
 
     def is_in_words(self, model: str, conversation: str) -> bool:
         """The conversation began so. This is asked when it is continued, and keeps it among the latest."""
-        if (model, conversation) not in self._in_words:
+        if (model, conversation) not in self.in_words:
             return False
         self.begin_in_words(model, conversation)
         return True
 
     def forget(self, model: str, conversation: str) -> None:
-        self._in_words.pop((model, conversation), None)
+        self.in_words.pop((model, conversation), None)
 
 
 class EngineKnowledge:

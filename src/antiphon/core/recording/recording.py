@@ -239,10 +239,6 @@ class Recording(Struct):
     def grow(self, size: int) -> None:
         self.size += size
 
-    def asked(self, engine: str) -> None:
-        """A chat request is sent to this engine now: it may have waited for its place there."""
-        self.note(self.part + ASKED, engine)
-
     def receive(self, data: bytes) -> None:
         """A piece of the engine's answer."""
         self.pieces.append(data)

@@ -188,17 +188,14 @@ class RunObservers:
         """For a part of the response."""
         return [EngineOnly(observer) for observer in self.listening]
 
-    def begin(self, response_id: str, request: CreateResponse) -> None:
-        self._notify("request", response_id, request)
-
     def ask(self, reason: AskReason, chat: ChatRequest, engine: str) -> None:
         self._is_asking, self.progress = True, None
-        self._notify("asks", reason)
-        self._notify("chat", chat, engine)
+        self.notify("asks", reason)
+        self.notify("chat", chat, engine)
 
     def read_prompt(self, progress: PromptProgress) -> None:
         self.progress = progress
-        self._notify("reading", progress)
+        self.notify("reading", progress)
 
     def failed(self, receiver: Receiver, bug: Exception) -> None:
         """One of the `receivers` has raised this."""
@@ -207,13 +204,13 @@ class RunObservers:
 
     def answered(self, error: ApiError | None) -> None:
         self._is_asking = False
-        self._notify("answered", error)
+        self.notify("answered", error)
 
     async def watch_tool(self, call: ToolCall, run: Callable[[ToolCall], Awaitable[ToolResult]]) -> ToolResult:
         """Runs the call, and waits for what comes of it."""
         self._tools = self._tools or {}
         self._tools[call.id] = call
-        self._notify("tool_started", call)
+        self.notify("tool_started", call)
         result: ToolResult | None = None
         try:
             result = await run(call)
@@ -223,7 +220,7 @@ class RunObservers:
 
     def _end_tool(self, call: ToolCall, result: ToolResult | None) -> None:
         if self._tools and self._tools.pop(call.id, None) is not None:
-            self._notify("tool_ended", call, result)
+            self.notify("tool_ended", call, result)
 
     def see(self, emitted: Sequence[AnyEvent]) -> None:
         """Events that are about to be written, if one is to `look` at them."""
@@ -236,7 +233,7 @@ class RunObservers:
             # Once: no later event looks at the clock.
             self.first_output = asyncio.get_running_loop().time()
             self.look = bool(self._watchers)
-            self._notify("first_output")
+            self.notify("first_output")
 
     def end(self, response: Response, error: ApiError | None) -> None:
         """`error`: with which the response failed."""
@@ -249,7 +246,7 @@ class RunObservers:
         self._cut_off(error)
         notify(self._leave(), "dropped", error)
 
-    def _notify(self, what: str, *arguments: Any) -> None:
+    def notify(self, what: str, *arguments: Any) -> None:
         for observer in tuple(self.listening):
             if what in observer.wanted:
                 try:

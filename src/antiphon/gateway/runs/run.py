@@ -90,7 +90,7 @@ class ResponseRun:
             engines, seat, body, checks, watch, sent_key=sent_key, conversation=conversation, is_part=is_part
         )
         self._steps = Steps(exchange, calls, engine, outbox, recorder, equipment, _partial_run)
-        outbox.observers.begin(exchange.response.id, exchange.request)
+        outbox.observers.notify("request", exchange.response.id, exchange.request)
 
     # ---- what is known of it -----------------------------------------------------------------------------------------
 

@@ -305,21 +305,23 @@ class ResponseRecorder:
             if stores:
                 record = await self._to_record_aside(response) if self._has_large_input else self.to_record(response)
                 await self._store.put(record)
-                if self.usage is not None:
-                    self.usage.stored()
+                self._usage_stored()
                 if self._owner in self._owners.moves:
                     await self._owners.catch_up(self._owner)
         elif not stores:
             await self._add_items(await self._new_items_aside(response))
         elif await self._store.put_and_unlock(await self._to_record_aside(response), await self._new_items_aside(response)):
             self._has_lock = False
-            if self.usage is not None:
-                self.usage.stored()
+            self._usage_stored()
         else:
             raise _conversation_lost()
         if self._histories is not None and response.status != "failed":
             own = await self._aside(lambda: (encode_items(self._input), encode_items(response.output)))
             self._histories.add(self.response_id, (*self._history, *own))
+
+    def _usage_stored(self) -> None:
+        if self.usage is not None:
+            self.usage.stored()
 
     def given_up(self, model: str, pieces: int) -> None:
         if self.usage is not None:
@@ -371,7 +373,7 @@ class ResponseRecorder:
             id=response.id,
             owner=self._owner,
             created_at=response.created_at,
-            expires_at=self._expires_at(),
+            expires_at=int(time.time()) + self._retention,
             status=response.status,
             parent=self._request.previous_response_id,
             conversation=self._conversation,

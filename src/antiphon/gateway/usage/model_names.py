@@ -41,9 +41,17 @@ class ModelValues:
         """`is_listed`: an engine lists the model, or the settings name it."""
         self._is_listed = is_listed
         self._listed, self._unlisted = LabelValues(most), LabelValues(most_unlisted)
+        # Those that have a place of their own, which they keep.
+        self._own: dict[str, str] = {}
 
     def of(self, model: str, *, answered: bool = False) -> str:
         """`answered`: an engine has completed an answer of this model."""
+        if (known := self._own.get(model)) is not None:
+            return known
         if self._is_listed(model):
-            return self._listed.of(model)
-        return self._unlisted.of(model) if answered else self._unlisted.find(model)
+            value = self._listed.of(model)
+        else:
+            value = self._unlisted.of(model) if answered else self._unlisted.find(model)
+        if value != OTHER:
+            self._own[model] = value
+        return value

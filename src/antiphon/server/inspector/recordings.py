@@ -9,7 +9,7 @@ from itertools import count
 from antiphon.core.prompt.documents import may_have_images, without_images
 from antiphon.core.recording.environment_values import OVERHEAD
 from antiphon.core.recording.prompt_changes import to_print
-from antiphon.core.recording.recording import Recording
+from antiphon.core.recording.recording import ASKED, Recording
 from antiphon.core.toolbox.mcp_servers import body_without_secrets, may_have_secrets
 from antiphon.errors import ApiError, InvalidRequest
 from antiphon.gateway.runs.observers import Arrival, Observer, Receiver
@@ -90,7 +90,8 @@ class RecordedRequest(Observer):
     def chat(self, chat: ChatRequest, engine: str) -> None:
         recording, row = self.recording, self.row
         row.asks += 1
-        recording.asked(engine)
+        # It may have waited for its place there until now.
+        recording.note(recording.part + ASKED, engine)
         if row.engine != engine:
             row.engine = engine
             row.dialect = None

@@ -121,7 +121,7 @@ class Row(TimedRow, kw_only=True):
             self.error = RowError.of(failed.code, failed.message)
         if response.usage is not None:
             self.count(response.usage)
-        calls = list(filter(_is_call, response.output))
+        calls = [item for item in response.output if type(item) is not OutputMessage and _is_call(item)]
         self.tool_calls, self.called = len(calls), list(map(_name_of_call, calls[:MOST_NAMES]))
         self.answer = first_words(response.output)
         self.notices = len(response.antiphon_notices or ())

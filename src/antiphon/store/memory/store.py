@@ -84,11 +84,12 @@ class MemoryStore:
         """Memory is always there."""
 
     async def put(self, record: Record) -> None:
-        self._tables.check_id_is_free(record.id)
+        tables = self._tables
+        tables.check_id_is_free(record.id)
         ids = ids_in(record)
         size = size_of_record(record, ids)
-        self._tables.make_space(size)
-        self._tables.put(self._beside(record), ids, size)
+        tables.make_space(size)
+        tables.put(self._beside(record), ids, size)
 
     def _beside(self, record: Record) -> Record:
         """Writes what belongs to it, and returns the rest."""

@@ -66,6 +66,10 @@ class Head(NamedTuple):
     keeps_alive: bool
     compression: str | None
 
+    @property
+    def is_final(self) -> bool:
+        return self.status >= 200 or self.status == SWITCHING_PROTOCOLS
+
     def framing(self) -> Framing:
         if self.chunked:
             return ChunkedBody()

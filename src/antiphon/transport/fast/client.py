@@ -86,7 +86,7 @@ class FastEndpoint:
     def _take_idle(self) -> EngineConnection | None:
         """The one that was used last: the others may expire."""
         while self._idle:
-            if (connection := self._idle.pop()).is_open:
+            if not (connection := self._idle.pop()).transport.is_closing():
                 return connection
         return None
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import aiohttp
 from msgspec import Struct
 
-from antiphon.transport.fast.answers import SWITCHING_PROTOCOLS, Framing, Head, find_head_end, read_head
+from antiphon.transport.fast.answers import Framing, Head, find_head_end, read_head
 from antiphon.transport.fast.decompression import Decompression
 from antiphon.transport.interfaces import HIGH_WATER, NO_RECEIVER, NotHttp, Receiver, Stale, WriteBatch
 
@@ -59,11 +59,22 @@ class EngineConnection(asyncio.Protocol):
     """It is idle, or waits for the head of an answer (`_waiter`), or receives its body (`_framing`)."""
 
     __slots__ = (
-        "_answer", "_between", "_connections", "_framing", "_keep", "_receiver", "_timer", "_transport", "_unread", "_unsent",
-        "_used", "_waiter", "idle_since",
+        "_answer",
+        "_between",
+        "_connections",
+        "_framing",
+        "_keep",
+        "_receiver",
+        "_timer",
+        "_unread",
+        "_unsent",
+        "_used",
+        "_waiter",
+        "idle_since",
+        "transport",
     )  # fmt: skip
 
-    _transport: asyncio.Transport
+    transport: asyncio.Transport
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -88,7 +99,7 @@ class EngineConnection(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        return not self._transport.is_closing()
+        return not self.transport.is_closing()
 
     # ---- asking ------------------------------------------------------------------------------------------------------
 
@@ -104,8 +115,8 @@ class EngineConnection(asyncio.Protocol):
 
     def flush(self) -> None:
         request, self._unsent = self._unsent, ()
-        if self._waiter is not None and not self._transport.is_closing():
-            self._transport.writelines(request)
+        if self._waiter is not None and not self.transport.is_closing():
+            self.transport.writelines(request)
 
     def give_up(self, waiter: "asyncio.Future[PushedAnswer]") -> None:
         if self._waiter is waiter:
@@ -117,7 +128,7 @@ class EngineConnection(asyncio.Protocol):
     # ---- what the event loop calls -----------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]
+        self.transport = transport  # type: ignore[assignment]
         self._connections.opened(self)
 
     def data_received(self, data: bytes) -> None:
@@ -159,7 +170,7 @@ class EngineConnection(asyncio.Protocol):
             while (end := find_head_end(data, max(0, known - 3))) is not None:
                 head = read_head(data[:end])
                 data, known = data[end:], 0
-                if head.status >= 200 or head.status == SWITCHING_PROTOCOLS:
+                if head.is_final:
                     self._unread = b""
                     self._begin_body(waiter, head, data)
                     return
@@ -222,13 +233,13 @@ class EngineConnection(asyncio.Protocol):
         receiver, self._receiver = self._receiver, NO_RECEIVER
         answer, self._answer = self._answer, None
         # What is left to write belongs to a request that was answered before it was read.
-        is_written = not self._unsent and not self._transport.get_write_buffer_size()
-        if error is None and self._keep and not self._transport.is_closing() and is_written:
+        is_written = not self._unsent and not self.transport.get_write_buffer_size()
+        if error is None and self._keep and not self.transport.is_closing() and is_written:
             self._used = True
-            self._transport.resume_reading()
+            self.transport.resume_reading()
             self._connections.keep(self)
         else:
-            self._transport.abort()
+            self.transport.abort()
         if answer is not None:
             answer.leave()
         receiver.ended(error)
@@ -237,7 +248,7 @@ class EngineConnection(asyncio.Protocol):
         """No answer comes."""
         waiter = self._waiter
         self._stop_waiting()
-        self._transport.abort()
+        self.transport.abort()
         if waiter is not None and not waiter.done():
             waiter.set_exception(error)
 
@@ -270,11 +281,11 @@ class EngineConnection(asyncio.Protocol):
 
     def pause(self) -> None:
         if self.is_open:
-            self._transport.pause_reading()
+            self.transport.pause_reading()
 
     def resume(self) -> None:
         if self.is_open:
-            self._transport.resume_reading()
+            self.transport.resume_reading()
 
 
 class PushedAnswer(Struct, eq=False):
@@ -348,10 +359,11 @@ class PushedAnswer(Struct, eq=False):
         self._former.close_if_idle()
 
     def release(self, within: float) -> bool:
-        # An engine often sends the last chunk by itself, a moment after the last delta. No task has to wait for that.
-        self.push(NO_RECEIVER)
-        if self._connection is not None:
-            self._connection.close_after(within)
+        if self._connection is not None or self.decompression is not None:
+            # An engine often sends the last chunk by itself, a moment after the last delta. No task has to wait for that.
+            self.push(NO_RECEIVER)
+            if self._connection is not None:
+                self._connection.close_after(within)
         return True
 
     async def finish(self, within: float) -> None:

@@ -209,7 +209,8 @@ class DirectConnection(Watched, AnsweringConnection):
             self._await(self.server.options.body_timeout)
         else:
             self._ahead = data[start + length :]
-            self._await_nothing()
+            # As in `_await_nothing()`.
+            self._deadline = 0.0
         whole = None if self._missing else body
         request = make_request(self, route.url, headers, route.match, whole, self.server.largest_body)
         self._task_handler = self._loop.create_task(self._serve(request, route))
