@@ -1,6 +1,6 @@
 """Events → bytes, the last step of all: frames of server-sent events, or messages of a WebSocket."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol
 
 import msgspec
@@ -89,6 +89,16 @@ class MessageEncoder:
         if template is not self.template:
             self._encode_template(template)
         return self.head + to_json(event.delta) + self.tail % event.sequence_number
+
+    def encode_all(self, events: Sequence[AnyEvent]) -> list[bytes]:
+        """The same of each, without a call for most of them."""
+        heads, encode = self._heads, self.encode
+        if heads is None:
+            return [encode(event) for event in events]
+        return [
+            encode(event) if type(event) is PlainDelta else b"".join((heads[type(event)], to_json(event), FRAME_TAIL))
+            for event in events
+        ]
 
     def heartbeat(self) -> bytes:
         # A WebSocket is kept alive by its pings.

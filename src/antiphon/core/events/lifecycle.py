@@ -129,9 +129,11 @@ class Lifecycle(Struct, eq=False):
         emitted = opening_events(self._response)
         self._response.status = "in_progress"
         emitted.append(in_progress_event(self._response))
-        numbered: list[AnyEvent] = []
-        self._numbering.number_all(emitted, numbered.append)
-        return numbered
+        numbering = self._numbering
+        for event in emitted:
+            event.sequence_number = numbering.next
+            numbering.next += 1
+        return [*emitted]
 
     def heartbeat(self) -> Event:
         return self._numbering.number(Heartbeat(response=snapshot(self._response)))
@@ -199,11 +201,6 @@ class EventOptions(Struct, frozen=True):
     # What other protocols show: the files that code has written, and the summary of a compaction.
     shows_files: bool = False
     shows_summary: bool = False
-
-    @property
-    def plain(self) -> bool:
-        """Deltas carry their text and nothing else."""
-        return self.padding is None and not self.logprobs
 
     def shown_logprobs(self, logprobs: list[Logprob] | None) -> list[Logprob]:
         if not logprobs or not self.logprobs:

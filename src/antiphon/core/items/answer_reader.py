@@ -169,7 +169,8 @@ class AnswerReader:
 
     def _take_events(self) -> list[AnyEvent]:
         sequence = self._sequence
-        self._continue_with(self._stream.continuation(sequence.fast_path, sequence.numbering))
+        if self.reading:
+            self._continue_with(self._stream.continuation(sequence.fast_path, sequence.numbering))
         return sequence.take_events()
 
     def _continue_with(self, continuation: Continuation | None) -> None:

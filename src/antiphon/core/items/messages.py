@@ -35,7 +35,8 @@ class TextPart:
         # How many characters came through `feed()`: all of them, where there are citations.
         self._length = 0
         self.fast_path: FastPath | None = None
-        if style.plain:
+        if style.padding is None and not style.logprobs:
+            # Deltas carry their text and nothing else.
             template = DeltaTemplate(events.OutputTextDelta(**place, delta=""))
             self.fast_path = FastPath(TextDelta, self._pieces, template)
 

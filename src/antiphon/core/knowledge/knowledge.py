@@ -286,7 +286,8 @@ class EngineKnowledge:
 
     def window_of(self, model: str) -> int | None:
         """The context window of this model, in tokens; None: it is not known."""
-        listed = self.listed(model)
+        # As in `listed()`: every request asks for it.
+        listed = self._by_id.get(model if self._only is None else self._only)
         return listed.window if listed is not None else None
 
     def parameters_of(self, model: str) -> int | None:

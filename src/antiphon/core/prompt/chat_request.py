@@ -70,7 +70,8 @@ def make_chat(
         _effort(request.reasoning, chat, dialect, notices)
     for name, value in (dialect.extra if dialect.parses_answers else dialect.unparsed_extra).items():
         setattr(chat, name, value)
-    _constrain(request, chat, offer, box, dialect)
+    if not dialect.thinks or dialect.spells_prefix or offer.constrained or request.text is not None:
+        _constrain(request, chat, offer, box, dialect)
     if sampling.free_extra:
         _add_free_extra(chat, sampling)
     if request.reasoning is not None:

@@ -10,11 +10,10 @@ the user's message. What was stored and is repeated counts once; and whatever co
 ends with the output, as the items do. A model that sees the user's question last calls the same tool again.
 """
 
-from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from antiphon.core.knowledge.dialect import Dialect
 from antiphon.core.prompt.documents import Documents
@@ -34,43 +33,37 @@ ASKED_AGAIN = "a user message between a call and its output was left out: it is 
 SAYS_NOTHING = UserTurn([{"type": "text", "text": ""}])
 
 
-class ChatDraft:
-    def __init__(
-        self,
-        as_called: Callable[[ToolIdentity, str], AsCalled],
-        open_sealed: Callable[[str], str | None],
-        documents: Documents,
-        found_words: Callable[[list[Item]], str] = lambda tools: "",
-    ) -> None:
-        # A call as the model makes it, the content of a sealed text, and the texts of documents.
-        self._as_called = as_called
-        self.open_sealed = open_sealed
-        self.documents = documents
-        # What the model reads of tools that a search has found.
-        self.found_words = found_words
-        # The searches of the gateway: how many there are, and the ids of those whose outputs are still to come.
-        self._searches = 0
-        self._searching: deque[str] = deque()
-        # A set that keeps its order.
-        self.notices: dict[str, None] = {}
-        self._system: list[str] = []
-        self._turns: list[AssistantTurn | UserTurn] = []
-        # The item that is being read was written beside the one before it, whatever results that one has.
-        self.joins_answer = False
-        # The latest assistant turn. None: the model has written nothing yet.
-        self._latest: AssistantTurn | None = None
-        # How many user messages follow the latest assistant turn; and the latest ones before it.
-        self._users_at_end = 0
-        self._asked: Asked | None = None
-        # By their ids: the latest call, and the turns whose calls may wait for their outputs, the latest one last.
-        self._calls: dict[str, Call] = {}
-        # Those that were read, by their ids.
-        self.approval_requests: dict[str, dict[str, Any]] = {}
-        self._waiting: dict[str, list[AssistantTurn]] = {}
-        # What a small model is shown before the conversation.
-        self.examples: Sequence[ChatMessage] = ()
-        # There are calls, and the notices about them were made.
-        self._has_calls = self._are_settled = False
+class ChatDraft(Struct, eq=False):
+    # A call as the model makes it, the content of a sealed text, and the texts of documents.
+    _as_called: Callable[[ToolIdentity, str], AsCalled]
+    open_sealed: Callable[[str], str | None]
+    documents: Documents
+    # What the model reads of tools that a search has found.
+    found_words: Callable[[list[Item]], str]
+    # The searches of the gateway: how many there are, and the ids of those whose outputs are still to come.
+    _searches: int = 0
+    _searching: list[str] = []
+    # A set that keeps its order.
+    notices: dict[str, None] = {}
+    _system: list[str] = []
+    _turns: list[AssistantTurn | UserTurn] = []
+    # The item that is being read was written beside the one before it, whatever results that one has.
+    joins_answer: bool = False
+    # The latest assistant turn. None: the model has written nothing yet.
+    _latest: AssistantTurn | None = None
+    # How many user messages follow the latest assistant turn; and the latest ones before it.
+    _users_at_end: int = 0
+    _asked: Asked | None = None
+    # By their ids: the latest call, and the turns whose calls may wait for their outputs, the latest one last.
+    _calls: dict[str, Call] = {}
+    # Those that were read, by their ids.
+    approval_requests: dict[str, dict[str, Any]] = {}
+    _waiting: dict[str, list[AssistantTurn]] = {}
+    # What a small model is shown before the conversation.
+    examples: Sequence[ChatMessage] = ()
+    # There are calls, and the notices about them were made.
+    _has_calls: bool = False
+    _are_settled: bool = False
 
     @property
     def has_calls(self) -> bool:
@@ -145,7 +138,7 @@ class ChatDraft:
     def search_output(self, text: str, where: str) -> None:
         """Without its search there is no message: its tools are offered all the same."""
         if self._searching:
-            self.output(self._searching.popleft(), [{"type": "text", "text": text}], where)
+            self.output(self._searching.pop(0), [{"type": "text", "text": text}], where)
 
     def output(self, call_id: str, parts: list[Part], where: str) -> None:
         texts = [part["text"] for part in parts if part["type"] == "text"]

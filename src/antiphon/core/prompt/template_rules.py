@@ -90,8 +90,9 @@ class Rule(Struct, frozen=True):
 def apply_template_rules(messages: Messages, dialect: Dialect, *, has_answers: bool = True) -> tuple[Messages, list[str]]:
     """The messages as the model's chat template takes them, and notices about what it cannot show. `has_answers`: some of them
     may be the model's."""
-    notices = []
-    for rule in _rules_for(dialect):
+    notices: list[str] = []
+    known = _rules.get(id(dialect))
+    for rule in known[1] if known is not None and known[0] is dialect else _rules_for(dialect):
         if rule.of_answers and not has_answers:
             continue
         before, messages = messages, rule.rewrite(messages, dialect)
@@ -106,12 +107,12 @@ _rules: dict[int, tuple[Dialect, tuple[Rule, ...]]] = {}
 
 
 def _rules_for(dialect: Dialect) -> tuple[Rule, ...]:
-    known = _rules.get(id(dialect))
-    if known is None or known[0] is not dialect:
-        if len(_rules) >= MOST_DIALECTS:
-            _rules.clear()
-        known = _rules[id(dialect)] = (dialect, tuple(rule for rule in RULES if rule.applies(dialect)))
-    return known[1]
+    """Of a dialect that is not known."""
+    if len(_rules) >= MOST_DIALECTS:
+        _rules.clear()
+    rules = tuple(rule for rule in RULES if rule.applies(dialect))
+    _rules[id(dialect)] = (dialect, rules)
+    return rules
 
 
 # ---- thoughts --------------------------------------------------------------------------------------------------------

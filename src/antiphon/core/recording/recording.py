@@ -8,6 +8,7 @@ was asked.
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple, overload
 
@@ -197,7 +198,7 @@ class Recording(Struct):
     calls: list[Call] = field(default_factory=list)
     # The pieces of the engine's answers, and when each came. Two lists: a pair for each would cost much more.
     pieces: ReceivedPieces = field(default_factory=ReceivedPieces)
-    times: "array[float]" = field(default_factory=lambda: array("d"))
+    times: "array[float]" = field(default_factory=partial(array, "d"))
     # The bytes of memory that it takes, about.
     size: int = 0
     # Nothing more is added: it would be too large.

@@ -234,6 +234,11 @@ class ChunkReader:
         waiting = self.tags.waiting
         return waiting if self._finder is None else max(waiting, self._finder.buffered)
 
+    @property
+    def has_nothing_left(self) -> bool:
+        """The text has been closed, and no finder keeps any of it."""
+        return self._is_closed and self._finder is None
+
     def ends_waiting(self, data: bytes) -> bool:
         """After this chunk they may be searched. So may they after what is no chunk, such as the end of the stream."""
         try:

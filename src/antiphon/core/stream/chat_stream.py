@@ -119,6 +119,9 @@ class ChatStream(AnswerStream):
     @property
     def has_large_end(self) -> bool:
         """`close()` has much to read."""
+        if self.ended and self._reader.has_nothing_left:
+            # As nearly always: nothing waits.
+            return bool(self._unread)
         return bool(self._unread) or max(self._frames.document_size, self._reader.waiting) > self.most_at_once
 
     def continuation(self, path: FastPath | None, numbering: Numbering) -> Continuation | None:

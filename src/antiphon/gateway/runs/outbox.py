@@ -144,9 +144,12 @@ class EncodedSink:
         return self._stream.write_event(data) if data else False
 
     def _write_all(self, events: Sequence[AnyEvent], *, last: bool) -> bool:
-        # A protocol need not have a form for every event.
-        encode = self._encoder.encode
-        encoded = [data for event in events if (data := encode(event))]
+        encoder = self._encoder
+        if isinstance(encoder, MessageEncoder):
+            encoded = encoder.encode_all(events)
+        else:
+            # A protocol need not have a form for every event.
+            encoded = [data for event in events if (data := encoder.encode(event))]
         if last:
             encoded += self._encoder.end
         elif not encoded and Heartbeat in map(type, events) and (alive := self._encoder.heartbeat()):

@@ -24,7 +24,7 @@ from antiphon.gateway.limits.engine_limits import EngineSeat
 from antiphon.gateway.limits.places import Place
 from antiphon.gateway.runs.engine_side import AnswerChecks, BodyReader, EngineSide
 from antiphon.gateway.runs.observers import Arrival, Observer, RunObservers
-from antiphon.gateway.runs.outbox import ExchangeCalls, NoSink, Outbox, Sink
+from antiphon.gateway.runs.outbox import EncodedSink, ExchangeCalls, NoSink, Outbox, Sink
 from antiphon.gateway.runs.steps import Equipment, Steps
 from antiphon.gateway.runs.timers import EngineWatch
 from antiphon.gateway.runs.tool_calls import ToolCalls
@@ -224,10 +224,11 @@ class ResponseRun:
             await self.recorder.record(exchange.stored_response, last)
         except ApiError as error:
             last = [*unsent, *exchange.end(error)]
-        outbox.write_last(last)
+        is_behind = outbox.write_last(last)
         failed = exchange.error
         outbox.observers.end(exchange.response, calls.aborted or failed)
-        if not isinstance(outbox.sink, NoSink):
+        # A journal has to be written, and a client that does not keep up to read.
+        if is_behind or not isinstance(outbox.sink, EncodedSink | NoSink):
             end = self._end_by
             await outbox.drain(None if end is None else end + self._equipment.timeouts.heartbeat, exchange.response.id)
         return failed

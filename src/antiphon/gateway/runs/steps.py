@@ -259,7 +259,7 @@ class Steps:
         if (large or calls.is_large) and self.engine.checks.running is None:
             self.outbox.add(await calls.make(call, in_thread=True))
         else:
-            self.outbox.add(call())
+            self.outbox.unsent += call()
         if calls.late_abort is not None:
             self.abort_late()
 

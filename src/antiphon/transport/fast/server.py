@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
+from msgspec import Struct
 
 from antiphon.transport.interfaces import HIGH_WATER
 from antiphon.transport.internals import DirectRequest, StreamWriter, prepare, take_end, take_head
@@ -15,14 +16,11 @@ from antiphon.transport.websocket import Socket
 TEXT_FRAME = 0x81
 
 
-class open_events:
+class open_events(Struct, eq=False):
     """A stream of events as the body of a response."""
 
-    __slots__ = ("_request", "_response")
-
-    def __init__(self, request: web.Request, response: web.StreamResponse) -> None:
-        self._request = request
-        self._response = response
+    _request: web.Request
+    _response: web.StreamResponse
 
     async def __aenter__(self) -> "FastEventStream":
         request, response = self._request, self._response
