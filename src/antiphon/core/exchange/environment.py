@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import msgspec
+from msgspec import Struct
 
 from antiphon.core.checks.work import Flaw, Grammar, digest_of
 from antiphon.core.events.lifecycle import REASONING_TEXT, ReasoningEvents
@@ -32,13 +33,12 @@ class GatewayTool(Protocol):
     def form(self) -> type[FunctionForm]: ...
 
 
-class KnownDefinitions:
+class KnownDefinitions(Struct, eq=False):
     """Which schemas and grammars compile. The same ones come with every request of a client, and are compiled once."""
 
-    def __init__(self, most: int = MOST_DEFINITIONS) -> None:
-        self._most = most
-        # By digest: a definition may be large.
-        self._flaws: dict[bytes, Flaw | None] = {}
+    _most: int = MOST_DEFINITIONS
+    # By digest: a definition may be large.
+    _flaws: dict[bytes, Flaw | None] = {}
 
     def __contains__(self, definition: bytes | Grammar) -> bool:
         return definition_digest(definition) in self._flaws

@@ -192,7 +192,11 @@ class Question:
 
     def convert(self) -> None:
         engine, environment, work = self.engine, self._environment, self.input_work
-        items, earlier = self.conversation.prompt_items(work.size_of)
+        conversation = self.conversation
+        if conversation.dropped:
+            items, earlier = conversation.prompt_items(work.size_of)
+        else:
+            items, earlier = conversation.window.items, conversation.stored
         model = self._request.model or engine.knowledge.default_model
         dialect, help, sampling, _ = engine.knowledge.traits_of(model, environment.help)
         inputs = ChatInputs(

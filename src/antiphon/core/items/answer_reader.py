@@ -183,8 +183,11 @@ class AnswerReader:
     def finish(self, error: ApiError | None) -> None:
         """The body is at its end, or broke off with an error."""
         last = self._stream.close()
+        # Nothing continues it.
+        self.continuation = self._behind_cut = None
         if error is None:
-            self._pass_on(last)
+            if last:
+                self._pass_on(last)
             if self._finder is not None and (calls := self._calls_in_thought(self._finder)):
                 self._pass_on(calls)
         else:

@@ -69,8 +69,10 @@ class Answers:
 
     def close(self) -> None:
         """Closes every item. It may take a check or a tool."""
-        cut = self.sequence.error is not None or self.output.ending.incomplete
-        self.sequence.close_items("incomplete" if cut else "completed")
+        sequence = self.sequence
+        if sequence.live is not None or sequence.waiting:
+            cut = sequence.error is not None or self.output.ending.incomplete
+            sequence.close_items("incomplete" if cut else "completed")
 
     def fail(self, error: ApiError) -> None:
         """Something else than an engine's answer has failed: what there is, is closed."""

@@ -254,12 +254,15 @@ class Conversation:
         compact: bool,
     ) -> None:
         self._open_sealed = open_sealed
-        self.items = [*history, *_items_of_request(request, history, compact=compact)]
-        # There are no calls and no results among them, and nothing that belongs to these.
-        types = types_of(self.items)
-        self.has_only_messages = types <= MESSAGES or (
-            types <= UNTYPED_MESSAGES and not [item for item in may_stand_for_others(self.items) if "type" in item]
-        )
+        if isinstance(request.input, str) and not history and not compact:
+            self.items, self.has_only_messages = request_to_items(request), True
+        else:
+            self.items = [*history, *_items_of_request(request, history, compact=compact)]
+            # There are no calls and no results among them, and nothing that belongs to these.
+            types = types_of(self.items)
+            self.has_only_messages = types <= MESSAGES or (
+                types <= UNTYPED_MESSAGES and not [item for item in may_stand_for_others(self.items) if "type" in item]
+            )
         # How many of the items were stored before this request. They come first.
         self.stored = len(history)
         if self.has_only_messages:

@@ -109,13 +109,12 @@ class Documents(Struct, eq=False):
         return CheckOutcome(f"(This file cannot be read: {outcome.complaint}.)")
 
 
-class KnownDocuments:
+class KnownDocuments(Struct, eq=False):
     """What came of reading documents, the latest ones: the same ones come with every request of a conversation."""
 
-    def __init__(self, most_characters: int = MOST_CHARACTERS) -> None:
-        self._most = most_characters
-        self._outcomes: dict[bytes, CheckOutcome] = {}
-        self._size = 0
+    most_characters: int = MOST_CHARACTERS
+    _outcomes: dict[bytes, CheckOutcome] = {}
+    _size: int = 0
 
     def get(self, digest: bytes) -> CheckOutcome | None:
         return self._outcomes.get(digest)
@@ -124,7 +123,7 @@ class KnownDocuments:
         self._remove(digest)
         self._outcomes[digest] = outcome
         self._size += _size(outcome)
-        while self._size > self._most:
+        while self._size > self.most_characters:
             self._remove(next(iter(self._outcomes)))
 
     def _remove(self, digest: bytes) -> None:

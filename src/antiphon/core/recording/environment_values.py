@@ -61,8 +61,8 @@ def recording_environment(environment: Environment, values: EnvironmentValues, g
         now=now,
         padding=padding,
         sealer=sealer if sealer is NO_SEALER else _recording_sealer(sealer, values, grow),
-        definitions=RecordedDefinitions(environment.definitions, values.definitions),
-        documents=RecordedDocuments(environment.documents, values.documents, grow),
+        definitions=RecordedDefinitions(shared=environment.definitions, kept=values.definitions),
+        documents=RecordedDocuments(shared=environment.documents, kept=values.documents, grow=grow),
     )
 
 
@@ -86,47 +86,45 @@ def _recording_sealer(sealer: Sealer, values: EnvironmentValues, grow: Callable[
     return Sealer(seal, open_sealed)
 
 
-class RecordedDefinitions(KnownDefinitions):
+class RecordedDefinitions(KnownDefinitions, kw_only=True):
     """Those of all exchanges. What one of them finds there is kept, but for what it has added itself."""
 
-    def __init__(self, shared: KnownDefinitions, kept: dict[str, Flaw | str | None]) -> None:
-        self._shared = shared
-        self._kept = kept
-        self._own: set[bytes] = set()
+    shared: KnownDefinitions
+    kept: dict[str, Flaw | str | None]
+    _own: set[bytes] = set()
 
     def __contains__(self, definition: bytes | Grammar) -> bool:
-        known = definition in self._shared
+        known = definition in self.shared
         if known and (digest := definition_digest(definition)) not in self._own:
-            self._kept[digest.hex()] = self._shared.flaw(definition)
+            self.kept[digest.hex()] = self.shared.flaw(definition)
         return known
 
     def flaw(self, definition: bytes | Grammar) -> Flaw | None:
-        return self._shared.flaw(definition) if definition in self else None
+        return self.shared.flaw(definition) if definition in self else None
 
     def add(self, definition: bytes | Grammar, flaw: Flaw | None) -> None:
         self._own.add(definition_digest(definition))
-        self._shared.add(definition, flaw)
+        self.shared.add(definition, flaw)
 
 
-class RecordedDocuments(KnownDocuments):
+class RecordedDocuments(KnownDocuments, kw_only=True):
     """Those of all exchanges, in the same way."""
 
-    def __init__(self, shared: KnownDocuments, kept: dict[str, CheckOutcome], grow: Callable[[int], None]) -> None:
-        self._shared = shared
-        self._kept = kept
-        self._grow = grow
-        self._own: set[bytes] = set()
+    shared: KnownDocuments
+    kept: dict[str, CheckOutcome]
+    grow: Callable[[int], None]
+    _own: set[bytes] = set()
 
     def get(self, digest: bytes) -> CheckOutcome | None:
-        outcome = self._shared.get(digest)
-        if outcome is not None and digest not in self._own and digest.hex() not in self._kept:
-            self._kept[digest.hex()] = known = outcome_without_images(outcome)
-            self._grow(len(known.text))
+        outcome = self.shared.get(digest)
+        if outcome is not None and digest not in self._own and digest.hex() not in self.kept:
+            self.kept[digest.hex()] = known = outcome_without_images(outcome)
+            self.grow(len(known.text))
         return outcome
 
     def add(self, digest: bytes, outcome: CheckOutcome) -> None:
         self._own.add(digest)
-        self._shared.add(digest, outcome)
+        self.shared.add(digest, outcome)
 
 
 # ---- given again -------------------------------------------------------------------------------------------------------
@@ -156,20 +154,18 @@ def replaying_environment(
         padding=padding,
         sealer=Sealer(lambda text: sealed(), lambda blob: opened.get(blob[-SEAL_KEY_LENGTH:])) if seals else NO_SEALER,
         report=lambda event, **members: None,
-        definitions=ReplayedDefinitions(values),
+        definitions=_replayed_definitions(values),
         documents=_replayed_documents(values),
     )
 
 
-class ReplayedDefinitions(KnownDefinitions):
+def _replayed_definitions(values: EnvironmentValues) -> KnownDefinitions:
     """Those that were known then."""
-
-    def __init__(self, values: EnvironmentValues) -> None:
-        super().__init__(len(values.definitions) + 1000)
-        # Older recordings have only the reason.
-        self._flaws = {
-            bytes.fromhex(digest): Flaw(flaw) if isinstance(flaw, str) else flaw for digest, flaw in values.definitions.items()
-        }
+    # Older recordings have only the reason.
+    flaws = {
+        bytes.fromhex(digest): Flaw(flaw) if isinstance(flaw, str) else flaw for digest, flaw in values.definitions.items()
+    }
+    return KnownDefinitions(len(flaws) + 1000, flaws)
 
 
 def _replayed_documents(values: EnvironmentValues) -> KnownDocuments:

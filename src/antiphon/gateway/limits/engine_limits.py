@@ -98,6 +98,8 @@ class EngineSeat(Struct, eq=False):
     _paused_at: Engine | None = None
     # The queue of the engine that was chosen for it, until it is asked.
     _intended: EngineQueue | None = None
+    # The engine that was chosen, and its queue.
+    _chosen: tuple[Engine, EngineQueue] | None = None
 
     @property
     def waits(self) -> bool:
@@ -107,6 +109,7 @@ class EngineSeat(Struct, eq=False):
     def intend(self, engine: Engine) -> None:
         """Counts at once where it is going to ask: many requests may be chosen for before the first of them has asked."""
         queue = self._intended = self._limits.queue(engine)
+        self._chosen = engine, queue
         queue.intended += 1
 
     async def take(self, engine: Engine, others: Sequence[Engine] = ()) -> None:
@@ -127,9 +130,10 @@ class EngineSeat(Struct, eq=False):
             if self._place is not None:
                 self._vacate()
             self._paused_at = None
-            queue = self._limits.queue(engine)
+            chosen, self._chosen = self._chosen, None
+            queue = chosen[1] if chosen is not None and chosen[0] is engine else self._limits.queue(engine)
             place = Place(queue, self.owner, self._limits.now, patient=self.patient, returns=returns)
-            if not queue.is_full and place.take_at_once():
+            if (queue.places is None or not queue.is_full) and place.take_at_once():
                 self._engine, self._place = engine, place
             else:
                 # What it has done so far would be lost if it were refused, and the engine may still have its prompt.

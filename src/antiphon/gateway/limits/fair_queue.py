@@ -1,6 +1,6 @@
 """A number of places, and a bounded queue for them that is fair between owners.
 
-    queue.enter(ticket, owner, now)     → it has a place, or waits. Raises QueueFull.
+    queue.enter(ticket, owner, now)     → the ticket itself if it has a place; else it waits. Raises QueueFull.
     queue.runs(ticket)                  → whether it has a place
     queue.leave(ticket, now)            → the tickets that have got a place by this. It may be called at any time, and twice.
 
@@ -75,18 +75,21 @@ class FairQueue(Generic[T]):
         return max(self._use or 0.0, by_now)
 
     def enter(self, ticket: T, owner: str, now: float, *, patient: bool = False, returns: bool = False) -> T | None:
-        """Returns the ticket that has lost its place in the queue to this one, if any. One that is in it stays where it is."""
+        """Returns the ticket itself if it has a place. Otherwise it waits, and the one is returned that has lost its place in
+        the queue to it, if any. One that is in it stays where it is."""
         running = self._running
-        if ticket in running or ticket in self._owners or ticket in self._returning:
+        if ticket in running:
+            return ticket
+        if ticket in self._owners or ticket in self._returning:
             return None
         if self.places is None and self._own_places is None:
             # Mostly nothing is limited.
             running[ticket] = (owner, now)
-            return None
+            return ticket
         has_room = self.places is None or len(self._running) < self.places
         if has_room and self._may_run(owner):
             self._run(ticket, owner, now)
-            return None
+            return ticket
         if returns:
             self._returning[ticket] = owner
             return None

@@ -37,7 +37,8 @@ class Queue(Protocol):
     """Gives out places: a `FairQueue`, or one that asks another process."""
 
     def enter(self, ticket: "Place", owner: str, now: float, *, patient: bool, returns: bool) -> "Place | None":
-        """It has a place, or waits. Returns the one that has lost its place in the queue to it, if any. Raises QueueFull."""
+        """Returns the ticket itself if it has a place. Otherwise it waits, and the one is returned that has lost its place in
+        the queue to it, if any. Raises QueueFull."""
 
     def runs(self, ticket: "Place") -> bool:
         """It has a place."""
@@ -72,10 +73,10 @@ class Place(Struct, eq=False):
     def take_at_once(self) -> bool:
         """False: there is none. Raises QueueFull if it could not even wait for one."""
         queue, now = self._queue, self._now()
-        displaced = queue.enter(self, self._owner, now, patient=self.patient, returns=self.returns)
-        if displaced is not None:
-            displaced.fail(QueueFull(queue.seconds_to_wait(now)))
-        return queue.runs(self)
+        entered = queue.enter(self, self._owner, now, patient=self.patient, returns=self.returns)
+        if entered is not None and entered is not self:
+            entered.fail(QueueFull(queue.seconds_to_wait(now)))
+        return entered is self
 
     async def take(self, within: float | None = None) -> None:
         """Raises QueueFull, or TimeoutError after so many seconds."""

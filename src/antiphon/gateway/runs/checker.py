@@ -106,7 +106,7 @@ class Checker:
             if self._queue.runs(check):
                 self._start([check])
         # One that was given up meanwhile has nobody to report to.
-        if displaced is not None and displaced.outcome.set_running_or_notify_cancel():
+        if displaced is not None and displaced is not check and displaced.outcome.set_running_or_notify_cancel():
             displaced.outcome.set_exception(QueueFull(wait))
 
     def _start(self, checks: Iterable[PendingCheck]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from antiphon.core.checks.work import CheckOutcome, CheckWork, StoredFileWork, UrlWork
@@ -191,34 +192,22 @@ class PartialRun(Protocol):
     async def leave(self) -> None: ...
 
 
-class Steps:
+class Steps(Struct, eq=False):
     """`open()` takes those up to the engine's next answer. `abort()` ends whichever is being taken."""
 
-    __slots__ = ("_exchange", "_make_part", "_part", "_recorder", "calls", "engine", "equipment", "opening", "outbox", "tools")
-
-    def __init__(
-        self,
-        exchange: Exchange,
-        calls: ExchangeCalls,
-        engine: EngineSide,
-        outbox: Outbox,
-        recorder: ResponseRecorder | NoRecorder,
-        equipment: Equipment,
-        make_part: Callable[[Exchange, "Steps"], PartialRun],
-    ) -> None:
-        """`make_part` makes the run of an exchange that is a part of this one."""
-        self._exchange = exchange
-        self.calls = calls
-        self.engine = engine
-        self.outbox = outbox
-        self._recorder = recorder
-        self.equipment = equipment
-        self.opening = Opening()
-        self._make_part = make_part
-        # The run that compacts the history, while it does.
-        self._part: PartialRun | None = None
-        # Once it calls a tool.
-        self.tools: ToolCalls | None = None
+    _exchange: Exchange
+    calls: ExchangeCalls
+    engine: EngineSide
+    outbox: Outbox
+    _recorder: ResponseRecorder | NoRecorder
+    equipment: Equipment
+    # Makes the run of an exchange that is a part of this one.
+    _make_part: Callable[[Exchange, "Steps"], PartialRun]
+    opening: Opening = msgspec.field(default_factory=Opening)
+    # The run that compacts the history, while it does.
+    _part: PartialRun | None = None
+    # Once it calls a tool.
+    tools: ToolCalls | None = None
 
     async def open(self) -> Reply | None:
         """The engine's next answer; None: there is none to come, or the response has to begin first."""

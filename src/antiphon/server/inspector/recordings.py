@@ -61,7 +61,7 @@ class RecordedRequest(Observer):
     def __init__(self, recordings: "Recordings", number: int, arrival: Arrival) -> None:
         self._recordings = recordings
         self.arrived = arrival.at
-        at = recordings.to_wall_time(arrival.at)
+        at = recordings.wall_clock() - recordings.now() + arrival.at
         self.row = Row(number=number, at=at, channel=arrival.channel, path=arrival.path, owner=arrival.owner)
         self.turn = Turn(number, number, arrival.owner)
         self._body = arrival.body
@@ -255,7 +255,7 @@ class Recordings:
         self.most_bytes = most_bytes
         self.largest = most_bytes // LARGEST_PART
         self.now = now
-        self._wall_clock = wall_clock
+        self.wall_clock = wall_clock
         self._seconds_each = 1 / rate
         self._burst = burst
         self._most_ended = most_ended
@@ -298,9 +298,6 @@ class Recordings:
 
     def get(self, number: int) -> RecordedRequest | None:
         return self._requests.get(number)
-
-    def to_wall_time(self, at: float) -> float:
-        return self._wall_clock() - self.now() + at
 
     def ended(self, request: RecordedRequest) -> None:
         """It may be forgotten from now on."""

@@ -65,10 +65,8 @@ class Head(NamedTuple):
     # The engine does not close the connection after this answer.
     keeps_alive: bool
     compression: str | None
-
-    @property
-    def is_final(self) -> bool:
-        return self.status >= 200 or self.status == SWITCHING_PROTOCOLS
+    # No other answer to the same request follows it.
+    is_final: bool
 
     def framing(self) -> Framing:
         if self.chunked:
@@ -112,6 +110,7 @@ def read_head(head: bytes) -> Head:
         chunked,
         keeps_alive and (chunked or length is not None) and status != SWITCHING_PROTOCOLS,
         compression if compression in COMPRESSIONS and has_body else None,
+        status >= 200 or status == SWITCHING_PROTOCOLS,
     )
 
 

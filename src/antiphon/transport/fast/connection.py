@@ -192,7 +192,8 @@ class EngineConnection(asyncio.Protocol):
             receiver = answer.decompression = Decompression(answer, head.compression)
         self._answer, self._receiver, self._waiter = answer, receiver, None
         if self._timer is not None:
-            self._stop_timer()
+            self._timer.cancel()
+            self._timer = None
         self._keep = self._keep and head.keeps_alive
         self._framing = head.framing()
         waiter.set_result(answer)
