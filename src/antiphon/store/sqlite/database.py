@@ -10,15 +10,16 @@ import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from antiphon.errors import StoreUnavailable
 from antiphon.logs import log
-from antiphon.store.operations import Change, LongRead, LongWrite, Many, Operation, PostgresOnly, Row, Statement, Wake
+from antiphon.store.operations import Operation, Statement
 from antiphon.store.records import Record
 from antiphon.store.sql import responses, sweeper
 from antiphon.store.sql.schema import MIGRATIONS, Migrations
-from antiphon.store.sqlite.connections import Connect, FileLost, SqliteConnections, connect, read_long, to_sqlite, write_long
+from antiphon.store.sqlite.connections import Connect, FileLost, SqliteConnections, connect
+from antiphon.store.sqlite.transactions import MAX_GROUP_SIZE, Outcome, Pending, commit, run
 from antiphon.store.wakeups import Wakeups
 
 T = TypeVar("T")
@@ -28,25 +29,9 @@ READERS = 4
 OPERATION_TIMEOUT = 10.0
 # Longer, because the size is summed over all rows. No client waits for it.
 SIZE_TIMEOUT = 120.0
-# The most operations in one transaction.
-MAX_GROUP_SIZE = 256
-
-
-class Pending(NamedTuple):
-    """An operation in the queue, and the future of its caller."""
-
-    operation: Operation[Any]
-    answer: asyncio.Future[Any]
-    # If it fails, then before its first change.
-    fails_first: bool = False
-
-
-class Outcome(NamedTuple):
-    """The result or the error for a caller; of a write, once it is durable."""
-
-    answer: asyncio.Future[Any]
-    result: Any = None
-    error: Exception | None = None
+# An operation in the queue with the future of its caller, and what the caller gets.
+WaitingOperation: TypeAlias = Pending[asyncio.Future[Any]]
+OutcomeOfOperation: TypeAlias = Outcome[asyncio.Future[Any]]
 
 
 class SqliteDatabase:
@@ -64,9 +49,9 @@ class SqliteDatabase:
         self.wakeups = wakeups
         self.operation_timeout = operation_timeout
         self._connections = SqliteConnections(Path(path).expanduser(), connect, migrations)
-        self._writes: queue.SimpleQueue[list[Pending] | None] = queue.SimpleQueue()
+        self._writes: queue.SimpleQueue[list[WaitingOperation] | None] = queue.SimpleQueue()
         # The writes of this turn of the loop, which are handed over together.
-        self._unsent: list[Pending] = []
+        self._unsent: list[WaitingOperation] = []
         self._writer = threading.Thread(target=self._write_all, name="antiphon-sqlite-writer", daemon=True)
         self._readers = ThreadPoolExecutor(READERS, "antiphon-sqlite-reader")
         self._loop = asyncio.get_running_loop()
@@ -141,7 +126,7 @@ class SqliteDatabase:
 
     # --- In the threads of the readers
 
-    def _read(self, pending: Pending) -> None:
+    def _read(self, pending: WaitingOperation) -> None:
         if pending.answer.done():
             return
         try:
@@ -159,9 +144,9 @@ class SqliteDatabase:
                 # A write whose caller has timed out must not happen.
                 self._write_group([each for each in group[start : start + MAX_GROUP_SIZE] if not each.answer.done()])
 
-    def _next_group(self) -> list[Pending] | None:
+    def _next_group(self) -> list[WaitingOperation] | None:
         """Wait for one write, and take all others that are in the queue by then. None: the database is closing."""
-        group: list[Pending] = []
+        group: list[WaitingOperation] = []
         while len(group) < MAX_GROUP_SIZE and not (group and self._writes.empty()):
             handed_over = self._writes.get()
             if handed_over is None:
@@ -171,10 +156,10 @@ class SqliteDatabase:
             group += handed_over
         return group
 
-    def _write_group(self, group: list[Pending]) -> None:
+    def _write_group(self, group: list[WaitingOperation]) -> None:
         topics: list[str] = []
         try:
-            outcomes = self._commit(self._connections.writer(), group, topics)
+            outcomes = commit(self._connections.writer(), group, topics)
             # Only now it is known that the commit went to the file at the path.
             self._connections.check()
         except (sqlite3.Error, StoreUnavailable) as error:
@@ -182,27 +167,14 @@ class SqliteDatabase:
             topics = []
         self._return_to_loop(outcomes, topics)
 
-    def _commit(self, connection: sqlite3.Connection, group: list[Pending], topics: list[str]) -> list[Outcome]:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            if len(group) == 1:
-                return [write_alone(connection, group[0], topics)]
-            outcomes = [write_one(connection, pending, topics) for pending in group]
-            connection.execute("COMMIT")
-        except sqlite3.Error:
-            with contextlib.suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-            raise
-        return outcomes
-
     # --- Back in the event loop
 
-    def _return_to_loop(self, outcomes: list[Outcome], topics: list[str]) -> None:
+    def _return_to_loop(self, outcomes: list[OutcomeOfOperation], topics: list[str]) -> None:
         """Wakes the loop once for all outcomes. The loop is closed if the gateway has ended in the meantime."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._deliver, outcomes, topics)
 
-    def _deliver(self, outcomes: list[Outcome], topics: list[str]) -> None:
+    def _deliver(self, outcomes: list[OutcomeOfOperation], topics: list[str]) -> None:
         for answer, result, error in outcomes:
             # The caller has timed out or was cancelled.
             if answer.done():
@@ -235,84 +207,6 @@ def time_out(answer: asyncio.Future[Any]) -> None:
     if not answer.done():
         log("store_timeout", level=logging.WARNING, store="sqlite")
         answer.set_exception(StoreUnavailable())
-
-
-def write_alone(connection: sqlite3.Connection, pending: Pending, topics: list[str]) -> Outcome:
-    """The whole transaction: nobody else's work has to be kept if the operation fails. Without a savepoint, two statements of
-    six are saved, and with each of them a change of the thread."""
-    try:
-        result, woken = run(connection, pending.operation)
-    except sqlite3.OperationalError:
-        raise
-    except Exception as error:
-        connection.execute("ROLLBACK")
-        return Outcome(pending.answer, error=error)
-    connection.execute("COMMIT")
-    topics += woken
-    return Outcome(pending.answer, result)
-
-
-def write_one(connection: sqlite3.Connection, pending: Pending, topics: list[str]) -> Outcome:
-    """An error of the operation undoes only this operation; an error of the database undoes the group."""
-    if pending.fails_first:
-        return write_without_savepoint(connection, pending, topics)
-    connection.execute("SAVEPOINT one")
-    try:
-        result, woken = run(connection, pending.operation)
-    except sqlite3.OperationalError:
-        raise
-    except Exception as error:
-        connection.execute("ROLLBACK TO one")
-        return Outcome(pending.answer, error=error)
-    finally:
-        connection.execute("RELEASE one")
-    topics += woken
-    return Outcome(pending.answer, result)
-
-
-def write_without_savepoint(connection: sqlite3.Connection, pending: Pending, topics: list[str]) -> Outcome:
-    """There is nothing to undo if it fails. A savepoint takes a fifth of the time of a response in a group."""
-    before = connection.total_changes
-    try:
-        result, woken = run(connection, pending.operation)
-    except sqlite3.OperationalError:
-        raise
-    except Exception as error:
-        if connection.total_changes != before:
-            # A bug: it cannot be undone by itself, so nothing of the group is acknowledged.
-            raise sqlite3.InternalError("a write failed after its first change") from error
-        return Outcome(pending.answer, error=error)
-    topics += woken
-    return Outcome(pending.answer, result)
-
-
-def run(connection: sqlite3.Connection, operation: Operation[T]) -> tuple[T, list[str]]:
-    """The result, and the topics to wake."""
-    rows: list[Row] = []
-    topics: list[str] = []
-    try:
-        step = next(operation)
-        while True:
-            if isinstance(step, Wake):
-                topics.append(step.topic)
-                rows = []
-            elif not isinstance(step, LongRead) and isinstance(step.text, PostgresOnly):
-                rows = []
-            elif isinstance(step, Change):
-                rows = [(connection.execute(to_sqlite(step.text), step.values).rowcount,)]
-            elif isinstance(step, Many):
-                connection.executemany(to_sqlite(step.text), step.values)
-                rows = []
-            elif isinstance(step, LongWrite):
-                write_long(connection, step)
-                rows = []
-            elif isinstance(step, LongRead):
-                rows = read_long(connection, step)
-            else:
-                rows = connection.execute(to_sqlite(step.text), tuple(step.values)).fetchall()
-            step = operation.send(rows)
-    except StopIteration as end:
-        return end.value, topics
 
 
 @contextlib.asynccontextmanager
