@@ -13,10 +13,16 @@ from antiphon.store.sql.store import SqlStore
 from antiphon.store.sqlite.database import open_sqlite
 from antiphon.store.wakeups import POLL_SECONDS, WakeupRelay, Wakeups
 
-__all__ = ["POSTGRES", "CannotOpen", "IdTaken", "Store", "default_url", "open_store"]
+__all__ = ["POSTGRES", "CannotOpen", "IdTaken", "Store", "default_url", "open_store", "sqlite_file"]
 
 POSTGRES = frozenset({"postgresql", "postgres"})
 SCHEMES = "sqlite:PATH, postgresql://…, memory:"
+
+
+def sqlite_file(url: str) -> Path | None:
+    """The file of a store in SQLite."""
+    scheme, _, path = url.partition(":")
+    return Path(path).expanduser().absolute() if scheme == "sqlite" and path else None
 
 
 def default_url(data_directory: Path) -> str:
@@ -33,12 +39,18 @@ async def closing_files(files: FileStore) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def open_store(
-    url: str, clock: Callable[[], float] | None = None, *, poll: float = POLL_SECONDS, relay: WakeupRelay | None = None
+    url: str,
+    clock: Callable[[], float] | None = None,
+    *,
+    poll: float = POLL_SECONDS,
+    relay: WakeupRelay | None = None,
+    writer: str | None = None,
 ) -> AsyncIterator[Store]:
     """The store at this URL, ready for use. Raises CannotOpen.
 
     `clock` replaces the store's own clock in tests; `poll` is the longest wait of a `Wakeup`, in seconds. `relay`: wakes
-    those in other processes of this gateway that use the same file.
+    those in other processes of this gateway that use the same file. `writer`: the socket of the process that writes to it for
+    all of them.
     """
     scheme, _, rest = url.partition(":")
     wakeups = Wakeups(poll)
@@ -52,7 +64,7 @@ async def open_store(
             relay.join(wakeups)
             relay.join(file_wakeups)
         files = files_beside(rest, file_wakeups, clock)
-        async with open_sqlite(rest, wakeups, clock) as database, closing_files(files):
+        async with open_sqlite(rest, wakeups, clock, writer=writer) as database, closing_files(files):
             yield SqlStore(database, files)
     elif scheme in POSTGRES:
         try:

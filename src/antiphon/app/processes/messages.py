@@ -40,6 +40,8 @@ class Start(Struct, frozen=True, tag=True, kw_only=True):
     others: dict[int, tuple[int, ...]] = {}
     # When the gateway was started, in seconds since 1970: long before this process, perhaps.
     gateway_started: float | None = None
+    # The Unix socket of the process that writes to a store in SQLite.
+    writer: str | None = None
 
 
 class Member(Struct, frozen=True):

@@ -39,6 +39,7 @@ from antiphon.app.processes.messages import (
     Woken,
 )
 from antiphon.app.processes.shared_limits import SharedLimits
+from antiphon.app.processes.store_writer import StoreWriter
 from antiphon.app.processes.supervised import Supervised
 from antiphon.child_processes.child import RestartPauses, Restarts
 from antiphon.engines.embedded.process import EngineProcess
@@ -118,11 +119,12 @@ class Supervisor:
         self._gateway_started = time.time()
         self._stopping = False
         self._replacing = asyncio.Lock()
-        self._shutdown_timeout = settings.shutdown_timeout
+        self._settings = settings
         # The counts of processes that have ended.
         self._departed = b""
         self._limits = SharedLimits(settings, self._broadcast)
         self._watching: set[asyncio.Task[None]] = set()
+        self._writer = StoreWriter(folder, PAUSES)
 
     @property
     def embedded(self) -> EngineProcess | None:
@@ -139,6 +141,7 @@ class Supervisor:
         first = self._slots[0].worker = await self._spawn(self._slots[0], shows_banner=True)
         if not await first.ready():
             raise CannotServe(await first.end())
+        await self._writer.start(self._settings)
 
     async def run(self) -> None:
         """Until it is cancelled, or stopped."""
@@ -151,12 +154,14 @@ class Supervisor:
         self._stopping = True
         for worker in self._workers:
             worker.send(Stop())
-        limit = self._shutdown_timeout + CLOSING_TIME
+        limit = self._settings.shutdown_timeout + CLOSING_TIME
         await asyncio.gather(*(worker.end_within(limit) for worker in list(self._workers)))
+        await self._writer.stop()
 
     def kill(self) -> None:
         for worker in self._workers:
             worker.kill()
+        self._writer.kill()
 
     async def _keep_running(self, slot: Slot) -> None:
         restarts = Restarts(PAUSES)
@@ -194,6 +199,7 @@ class Supervisor:
             supervisor=os.getpid(),
             gateway_started=self._gateway_started,
             shows_banner=shows_banner,
+            writer=self._writer.path,
         )
         worker = await Supervised.spawn(start, self._receive)
         self._workers.add(worker)
@@ -223,6 +229,9 @@ class Supervisor:
             for slot in self._slots:
                 old = slot.worker
                 new = await self._replace(slot)
+                if slot is self._slots[0]:
+                    # Now the store is up to date for the new code, which this one has, too.
+                    await self._writer.start(self._settings)
                 if old is not None:
                     old.send(Stop(within))
                     await old.end_within(within + CLOSING_TIME)
@@ -249,7 +258,7 @@ class Supervisor:
         except SettingsError as invalid:
             log("settings not reloaded", level=logging.ERROR, reason=str(invalid))
             return str(invalid)
-        self._shutdown_timeout = settings.shutdown_timeout
+        self._settings = settings
         self._limits.change(settings)
         self._broadcast(Reload())
         return None

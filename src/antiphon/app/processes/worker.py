@@ -153,7 +153,10 @@ class Worker:
         if start.found and not given.upstream:
             settings = structs.replace(settings, upstream=start.found)
         url = settings.store or default_url(data_directory(settings))
-        async with make_session(settings.transport) as session, open_store(url, relay=self._relay) as store:
+        async with (
+            make_session(settings.transport) as session,
+            open_store(url, relay=self._relay, writer=start.writer) as store,
+        ):
             app = make_app(settings, session, store, self._embedded, Extensions(downloads=True), part=self._part())
             reloader = Reloader(app, given, refuse_to_be_open)
             runner = make_runner(app)

@@ -78,6 +78,17 @@ def put(record: Record, now: float) -> Operation[None]:
     yield from _put_beside(record, now)
 
 
+def put_again(record: Record, now: float) -> Operation[None]:
+    """A put that may have been committed already, although its caller got no answer."""
+    written = yield Statement("SELECT input, output, settings FROM responses WHERE id = $1", (record.id,))
+    if written and tuple(written[0]) == (record.input, record.output, record.settings):
+        return
+    # It was written, and its owner has deleted it since.
+    if (yield Statement("SELECT 1 FROM deleted_responses WHERE id = $1", (record.id,))):
+        return
+    yield from put(record, now)
+
+
 def _put_beside(record: Record, now: float) -> Operation[None]:
     if record.usage is not None:
         yield from usage.add(record.usage)

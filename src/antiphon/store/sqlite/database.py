@@ -7,19 +7,21 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from antiphon.errors import StoreUnavailable
 from antiphon.logs import log
+from antiphon.store.accounts import deliveries
 from antiphon.store.operations import Operation, Statement
 from antiphon.store.records import Record
 from antiphon.store.sql import responses, sweeper
 from antiphon.store.sql.schema import MIGRATIONS, Migrations
 from antiphon.store.sqlite.connections import Connect, FileLost, SqliteConnections, connect
 from antiphon.store.sqlite.transactions import MAX_GROUP_SIZE, Outcome, Pending, commit, run
+from antiphon.store.sqlite.writer_client import Unanswered, WriterClient
 from antiphon.store.wakeups import Wakeups
 
 T = TypeVar("T")
@@ -44,17 +46,22 @@ class SqliteDatabase:
         operation_timeout: float,
         connect: Connect,
         migrations: Migrations,
+        writer: str | None = None,
     ) -> None:
         self.clock = clock
         self.wakeups = wakeups
         self.operation_timeout = operation_timeout
-        self._connections = SqliteConnections(Path(path).expanduser(), connect, migrations)
+        self._path = Path(path).expanduser()
+        self._connections = SqliteConnections(self._path, connect, migrations)
         self._writes: queue.SimpleQueue[list[WaitingOperation] | None] = queue.SimpleQueue()
         # The writes of this turn of the loop, which are handed over together.
         self._unsent: list[WaitingOperation] = []
         self._writer = threading.Thread(target=self._write_all, name="antiphon-sqlite-writer", daemon=True)
         self._readers = ThreadPoolExecutor(READERS, "antiphon-sqlite-reader")
         self._loop = asyncio.get_running_loop()
+        # The socket of the process that writes for several workers.
+        self._writer_path = writer
+        self._client: WriterClient | None = None
 
     @property
     def generation(self) -> int:
@@ -63,8 +70,12 @@ class SqliteDatabase:
     async def open(self) -> None:
         await asyncio.to_thread(self._connections.open)
         self._writer.start()
+        if self._writer_path is not None:
+            self._client = WriterClient(self._writer_path, str(self._path.absolute()), self._put_here)
 
     async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
         self._hand_over()
         self._writes.put(None)
         await asyncio.to_thread(self._writer.join)
@@ -77,11 +88,14 @@ class SqliteDatabase:
     async def write(self, operation: Operation[T], *, fails_first: bool = False) -> T:
         """`fails_first`: if it fails, then before its first change."""
         answer: asyncio.Future[T] = self._loop.create_future()
+        self._queue(Pending(operation, answer, fails_first))
+        return await self._wait_for(answer, self.operation_timeout)
+
+    def _queue(self, pending: WaitingOperation) -> None:
         if not self._unsent:
             # What others write in this turn of the loop goes into the same transaction, and wakes the thread once.
             self._loop.call_soon(self._hand_over)
-        self._unsent.append(Pending(operation, answer, fails_first))
-        return await self._wait_for(answer, self.operation_timeout)
+        self._unsent.append(pending)
 
     async def maintain(self, operation: Operation[T]) -> T:
         return await self.write(operation)
@@ -92,8 +106,25 @@ class SqliteDatabase:
             self._writes.put(unsent)
 
     async def put(self, record: Record) -> None:
-        # The writer puts all waiting operations into one transaction.
-        await self.write(responses.put(record, self.clock()), fails_first=True)
+        if self._client is None or not self._client.is_used:
+            # The writer puts all waiting operations into one transaction.
+            await self.write(responses.put(record, self.clock()), fails_first=True)
+            return
+        answer: asyncio.Future[None] = self._loop.create_future()
+        self._client.put(record, self.clock(), time.monotonic() + self.operation_timeout, answer)
+        try:
+            await self._wait_for(answer, self.operation_timeout)
+        except StoreUnavailable:
+            self._client.check()
+            raise
+        if record.deliveries:
+            self.wakeups.publish(deliveries.DELIVERIES)
+
+    def _put_here(self, puts: Sequence[Unanswered]) -> None:
+        """The process that writes for several is away."""
+        for put in puts:
+            operate = responses.put_again if put.again else responses.put
+            self._queue(Pending(operate(put.record, put.now), put.answer, fails_first=True))
 
     async def size(self, limit: int) -> int:
         return await self._read_within(SIZE_TIMEOUT, used_bytes(limit))
@@ -218,10 +249,18 @@ async def open_sqlite(
     operation_timeout: float = OPERATION_TIMEOUT,
     connect: Connect = connect,
     migrations: Migrations = MIGRATIONS,
+    writer: str | None = None,
 ) -> AsyncIterator[SqliteDatabase]:
-    """`clock` and the keyword arguments are for tests."""
+    """`writer`: the socket of the process that writes finished responses. `clock` and the other keyword arguments are for
+    tests."""
     database = SqliteDatabase(
-        path, wakeups, clock or time.time, operation_timeout=operation_timeout, connect=connect, migrations=migrations
+        path,
+        wakeups,
+        clock or time.time,
+        operation_timeout=operation_timeout,
+        connect=connect,
+        migrations=migrations,
+        writer=writer,
     )
     await database.open()
     try:
