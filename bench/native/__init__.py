@@ -84,9 +84,10 @@ class Measured(msgspec.Struct):
 class Programs:
     """Compiled, with the engine running."""
 
-    def __init__(self, folder: Path, port: int, pid: int) -> None:
+    def __init__(self, folder: Path, port: int, pid: int, client_cores: set[int] = CLIENT_CORES) -> None:
         self.engine_port = port
         self.engine_pid = pid
+        self._client_cores = client_cores
         self._load = folder / "load"
 
     def measure(self, api: Api, port: int, pid: int, load: Load) -> Measured:
@@ -94,7 +95,7 @@ class Programs:
         with (
             TemporaryDirectory(prefix="antiphon-bench-") as folder,
             (Path(folder) / "errors").open("w+") as errors,
-            on_cores(CLIENT_CORES),
+            on_cores(self._client_cores),
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors) as child,
         ):
             assert child.stdin is not None
@@ -142,12 +143,12 @@ def _arguments(api: Api, port: int, load: Load) -> Iterator[object]:
     yield from (load.asked.deltas if load.asked.stream else 0, *marks(api, load.asked))
 
 
-def compiled(name: str, folder: Path) -> Path:
+def compiled(name: str, folder: Path, *flags: str) -> Path:
     compiler = shutil.which("cc")
     if compiler is None:
         raise BenchFailed(NO_COMPILER)
     program = folder / name
-    done = subprocess.run([compiler, "-O2", "-o", program, SOURCES / f"{name}.c"], capture_output=True, text=True)
+    done = subprocess.run([compiler, "-O2", *flags, "-o", program, SOURCES / f"{name}.c"], capture_output=True, text=True)
     if done.returncode:
         raise BenchFailed(f"{name}.c does not compile: {done.stderr[-2000:]}")
     return program
