@@ -23,6 +23,7 @@ class WatchedDatabase:
         self.wakeups, self.clock = database.wakeups, database.clock
         self.write, self.put, self.size, self.check = database.write, database.put, database.size, database.check
         self.maintain, self.generation = database.maintain, database.generation
+        self.put_and_unlock = database.put_and_unlock
         self._read = database.read
         self.queries: list[str] = []
 

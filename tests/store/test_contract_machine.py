@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from msgspec import structs
 from support.postgres import PostgresServer
 from support.store_model import TAKEN, Model
+from support.store_writers import until_writer_is_used, writer_thread
 from support.stores import Clock, conversation, events, item, queued, record
 
 from antiphon.store import IdTaken, Store, open_store
@@ -319,6 +320,16 @@ async def open_sqlite(stack: AsyncExitStack, clock: Clock) -> tuple[Store, Store
     return await open_twice(f"sqlite:{Path(folder) / 'responses.db'}", stack, clock)
 
 
+async def open_by_writer(stack: AsyncExitStack, clock: Clock) -> tuple[Store, Store]:
+    """Two worker processes, for which a third one writes."""
+    path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "responses.db"
+    socket = stack.enter_context(writer_thread(path)).path
+    stores = [await stack.enter_async_context(open_store(f"sqlite:{path}", clock, writer=socket)) for _ in range(2)]
+    for store in stores:
+        await until_writer_is_used(store)
+    return stores[0], stores[1]
+
+
 def open_postgres(url: str) -> Callable[[AsyncExitStack, Clock], Awaitable[tuple[Store, Store]]]:
     async def open_emptied(stack: AsyncExitStack, clock: Clock) -> tuple[Store, Store]:
         stores = await open_twice(url, stack, clock)
@@ -330,7 +341,7 @@ def open_postgres(url: str) -> Callable[[AsyncExitStack, Clock], Awaitable[tuple
     return open_emptied
 
 
-EXAMPLES = {"memory": 100, "sqlite": 25, "postgres": 8}
+EXAMPLES = {"memory": 100, "sqlite": 25, "writer": 8, "postgres": 8}
 
 
 @pytest.mark.timeout(110)
@@ -340,7 +351,7 @@ def test_a_store_behaves_like_the_model(kind: str, request: pytest.FixtureReques
         server: PostgresServer = request.getfixturevalue("postgres")
         opened = open_postgres(server.new_database())
     else:
-        opened = {"memory": open_memory, "sqlite": open_sqlite}[kind]
+        opened = {"memory": open_memory, "sqlite": open_sqlite, "writer": open_by_writer}[kind]
 
     class Machine(StoreMachine):
         open_empty = staticmethod(opened)

@@ -6,7 +6,7 @@ Statements are written for Postgres; `store.sqlite_file` translates what SQLite 
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from antiphon.store.records import Record
+from antiphon.store.records import Item, Record
 from antiphon.store.wakeups import Wakeups
 
 T = TypeVar("T")
@@ -114,6 +114,9 @@ class ResponseDatabase(Database, Protocol):
 
     async def put(self, record: Record) -> None:
         """Like `Store.put`; concurrent puts share a transaction."""
+
+    async def put_and_unlock(self, record: Record, items: Sequence[Item]) -> bool:
+        """Like `Store.put_and_unlock`."""
 
     async def size(self, limit: int) -> int:
         """The bytes in use: an estimate, unless that exceeds the limit; then the sum of the sizes that the sweeper uses."""

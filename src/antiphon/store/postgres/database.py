@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -23,8 +23,8 @@ from antiphon.store.postgres.address import address_to_words
 from antiphon.store.postgres.listener import Listener
 from antiphon.store.postgres.write_groups import WriteGroups
 from antiphon.store.protocol import CannotOpen, FileStore
-from antiphon.store.records import Record
-from antiphon.store.sql import responses, sweeper
+from antiphon.store.records import Item, Record
+from antiphon.store.sql import conversations, responses, sweeper
 from antiphon.store.sql.item_index import record_keys
 from antiphon.store.sql.schema import MIGRATIONS, Migrations, note_oldest, pending
 from antiphon.store.wakeups import Wakeups
@@ -233,6 +233,9 @@ class PostgresDatabase:
                 await self._puts.put(record)
         except TimeoutError:
             raise StoreUnavailable from None
+
+    async def put_and_unlock(self, record: Record, items: Sequence[Item]) -> bool:
+        return await self.write(conversations.put_and_unlock(record, items, self.clock()))
 
     async def size(self, limit: int) -> int:
         async with self._connection(self._timeouts.size) as connection:

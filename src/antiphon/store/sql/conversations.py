@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from antiphon.errors import InvalidRequest
 from antiphon.store.operations import Many, Operation, Row, Statement
 from antiphon.store.protocol import IdTaken
 from antiphon.store.records import Conversation, Item, Record
 from antiphon.store.sql import responses
+from antiphon.store.sql.owners import by_either
 
 COLUMNS = ", ".join(Conversation.__struct_fields__)
 LAST_POSITION = 2**62
@@ -126,6 +129,11 @@ def unlock(owner: str, conversation: str, response: str, now: float) -> Operatio
 
 
 def put_and_unlock(record: Record, items: Sequence[Item], now: float) -> Operation[bool]:
+    """False, and nothing is written: the response does not have the lock."""
+    return (yield from by_either(record.owner, lambda each: _put_and_unlock(structs.replace(record, owner=each), items, now)))
+
+
+def _put_and_unlock(record: Record, items: Sequence[Item], now: float) -> Operation[bool]:
     if not (yield from append_and_unlock(record, items, now)):
         return False
     yield from responses.put(record, now)

@@ -78,15 +78,13 @@ def put(record: Record, now: float) -> Operation[None]:
     yield from _put_beside(record, now)
 
 
-def put_again(record: Record, now: float) -> Operation[None]:
-    """A put that may have been committed already, although its caller got no answer."""
-    written = yield Statement("SELECT input, output, settings FROM responses WHERE id = $1", (record.id,))
-    if written and tuple(written[0]) == (record.input, record.output, record.settings):
-        return
-    # It was written, and its owner has deleted it since.
-    if (yield Statement("SELECT 1 FROM deleted_responses WHERE id = $1", (record.id,))):
-        return
-    yield from put(record, now)
+def was_put(record: Record) -> Operation[bool]:
+    """Whether a put of this record was committed, although its caller got no answer."""
+    rows = yield Statement("SELECT input, output, settings FROM responses WHERE id = $1", (record.id,))
+    if rows:
+        return tuple(rows[0]) == (record.input, record.output, record.settings)
+    # Its owner may have deleted it since.
+    return bool((yield Statement("SELECT 1 FROM deleted_responses WHERE id = $1", (record.id,))))
 
 
 def _put_beside(record: Record, now: float) -> Operation[None]:

@@ -154,11 +154,7 @@ class SqlStore:
         return await self._database.write(unlocking)
 
     async def put_and_unlock(self, record: Record, items: Sequence[Item]) -> bool:
-        now = self._now()
-        putting = owners.by_either(
-            record.owner, lambda each: conversations.put_and_unlock(structs.replace(record, owner=each), items, now)
-        )
-        return await self._database.write(putting)
+        return await self._database.put_and_unlock(record, items)
 
     # --- Background
 

@@ -16,12 +16,13 @@ from antiphon.errors import StoreUnavailable
 from antiphon.logs import log
 from antiphon.store.accounts import deliveries
 from antiphon.store.operations import Operation, Statement
-from antiphon.store.records import Record
-from antiphon.store.sql import responses, sweeper
+from antiphon.store.records import Item, Record
+from antiphon.store.sql import sweeper
 from antiphon.store.sql.schema import MIGRATIONS, Migrations
 from antiphon.store.sqlite.connections import Connect, FileLost, SqliteConnections, connect
 from antiphon.store.sqlite.transactions import MAX_GROUP_SIZE, Outcome, Pending, commit, run
 from antiphon.store.sqlite.writer_client import Unanswered, WriterClient
+from antiphon.store.sqlite.writer_messages import finish
 from antiphon.store.wakeups import Wakeups
 
 T = TypeVar("T")
@@ -71,7 +72,7 @@ class SqliteDatabase:
         await asyncio.to_thread(self._connections.open)
         self._writer.start()
         if self._writer_path is not None:
-            self._client = WriterClient(self._writer_path, str(self._path.absolute()), self._put_here)
+            self._client = WriterClient(self._writer_path, str(self._path.absolute()), self._finish_here)
 
     async def close(self) -> None:
         if self._client is not None:
@@ -106,25 +107,31 @@ class SqliteDatabase:
             self._writes.put(unsent)
 
     async def put(self, record: Record) -> None:
+        await self._finish(record, None)
+
+    async def put_and_unlock(self, record: Record, items: Sequence[Item]) -> bool:
+        return await self._finish(record, tuple(items))
+
+    async def _finish(self, record: Record, items: tuple[Item, ...] | None) -> bool:
+        # The writer puts all waiting operations into one transaction.
         if self._client is None or not self._client.is_used:
-            # The writer puts all waiting operations into one transaction.
-            await self.write(responses.put(record, self.clock()), fails_first=True)
-            return
-        answer: asyncio.Future[None] = self._loop.create_future()
-        self._client.put(record, self.clock(), time.monotonic() + self.operation_timeout, answer)
+            return await self.write(finish(record, items, self.clock(), again=False), fails_first=items is None)
+        answer: asyncio.Future[bool] = self._loop.create_future()
+        self._client.put(Unanswered(record, items, self.clock(), time.monotonic() + self.operation_timeout, answer))
         try:
-            await self._wait_for(answer, self.operation_timeout)
+            is_done = await self._wait_for(answer, self.operation_timeout)
         except StoreUnavailable:
             self._client.check()
             raise
         if record.deliveries:
             self.wakeups.publish(deliveries.DELIVERIES)
+        return is_done
 
-    def _put_here(self, puts: Sequence[Unanswered]) -> None:
+    def _finish_here(self, puts: Sequence[Unanswered]) -> None:
         """The process that writes for several is away."""
         for put in puts:
-            operate = responses.put_again if put.again else responses.put
-            self._queue(Pending(operate(put.record, put.now), put.answer, fails_first=True))
+            operation = finish(put.record, put.items, put.now, again=put.again)
+            self._queue(Pending(operation, put.answer, fails_first=put.items is None))
 
     async def size(self, limit: int) -> int:
         return await self._read_within(SIZE_TIMEOUT, used_bytes(limit))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 from antiphon.errors import StoreUnavailable
 from antiphon.logs import log
 from antiphon.store.protocol import IdTaken
-from antiphon.store.records import Record
+from antiphon.store.records import Item, Record
 from antiphon.store.sqlite.connections import LOST, FileLost
 from antiphon.store.sqlite.writer_messages import FORMAT, Hello, Messages, Put, Result, Written, encode
 
@@ -22,8 +22,12 @@ MOST_BYTES = 8 * 1024 * 1024
 
 
 class Unanswered(NamedTuple):
+    """A put, and the future of its caller: whether it was done, or an error."""
+
     record: Record
+    items: tuple[Item, ...] | None
     now: float
+    # When the caller gives it up, by the monotonic clock.
     until: float
     answer: asyncio.Future[Any]
     # It was sent to a writer that is gone.
@@ -58,12 +62,11 @@ class WriterClient:
         """Whether it takes puts. Otherwise they are written here."""
         return self._connection is not None or self._away is not None
 
-    def put(self, record: Record, now: float, until: float, answer: asyncio.Future[Any]) -> None:
-        """`answer` gets None once the record is durable, or an error. `until`: by the monotonic clock of the loop."""
+    def put(self, unanswered: Unanswered) -> None:
         if not self._unsent:
             # What others put in this turn of the loop is sent with it.
             self._loop.call_soon(self._send)
-        self._unsent.append(Unanswered(record, now, until, answer))
+        self._unsent.append(unanswered)
 
     async def close(self) -> None:
         """Waits for the answers. Each comes, or is given up by its caller."""
@@ -157,7 +160,7 @@ class WriterClient:
                 self._unsent = unsent[place:]
                 break
             self._number += 1
-            message = encode(Put(self._number, each.record, each.now, each.until, each.again))
+            message = encode(Put(self._number, each.record, each.items, each.now, each.until, each.again))
             self._sent[self._number] = each, len(message)
             self._sent_bytes += len(message)
             encoded.append(message)
@@ -168,8 +171,8 @@ class WriterClient:
         self._sent_bytes -= size
         if put.answer.done():
             return
-        if written.result == "done":
-            put.answer.set_result(None)
+        if written.result in ("done", "refused"):
+            put.answer.set_result(written.result == "done")
         else:
             put.answer.set_exception(_error(put.record.id, written.result))
 

@@ -5,7 +5,7 @@ The writer begins with a `Hello`. A worker sends each `Put`; the writer answers 
 after the commit.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from antiphon.store.account_records import Counts, Delivery, UsageEntry, UsageKind
 from antiphon.store.accounts import usage
-from antiphon.store.records import Record
-from antiphon.store.sql import item_index, responses
+from antiphon.store.operations import Operation
+from antiphon.store.records import Item, Record
+from antiphon.store.sql import conversations, item_index, responses
 
 Message = TypeVar("Message")
 
@@ -38,6 +39,8 @@ class Put(Struct, frozen=True, array_like=True):
     # By which it is answered.
     number: int
     record: Record
+    # What it adds to its conversation, which it unlocks. None: it has none.
+    items: tuple[Item, ...] | None
     # The time, as the worker has it.
     now: float
     # When its caller has given it up, by the monotonic clock: it must not be written then.
@@ -45,9 +48,23 @@ class Put(Struct, frozen=True, array_like=True):
     # It was sent before, and nobody knows whether it was written.
     again: bool = False
 
+    def operation(self) -> Operation[bool]:
+        return finish(self.record, self.items, self.now, again=self.again)
 
-# What became of a put. "taken": the id exists. "lost": the file was deleted or replaced.
-Result: TypeAlias = Literal["done", "taken", "late", "lost", "unavailable"]
+
+def finish(record: Record, items: Sequence[Item] | None, now: float, *, again: bool) -> Operation[bool]:
+    """Without items, it fails before its first change, if it fails."""
+    if again and (yield from responses.was_put(record)):
+        return True
+    if items is not None:
+        return (yield from conversations.put_and_unlock(record, items, now))
+    yield from responses.put(record, now)
+    return True
+
+
+# What became of a put. "refused": the response does not have the lock of its conversation. "taken": the id exists. "lost": the
+# file was deleted or replaced.
+Result: TypeAlias = Literal["done", "refused", "taken", "late", "lost", "unavailable"]
 
 
 class Written(Struct, frozen=True, array_like=True):
@@ -57,7 +74,7 @@ class Written(Struct, frozen=True, array_like=True):
 
 def _format() -> str:
     """Of the messages, and of what is written for them: a process with newer code has another one if they differ."""
-    structs: tuple[type[Struct], ...] = (Hello, Put, Written, Record, UsageEntry, Delivery)
+    structs: tuple[type[Struct], ...] = (Hello, Put, Written, Record, Item, UsageEntry, Delivery)
     fields = [*(",".join(each.__struct_fields__) for each in structs), *UsageKind._fields, *Counts._fields]
     parts = (REVISION, *fields, responses.INSERT, item_index.ADD, usage.ADD)
     return blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()

@@ -15,7 +15,7 @@ import socket
 import sqlite3
 import sys
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,6 @@ from antiphon import logs
 from antiphon.errors import StoreUnavailable
 from antiphon.logs import log
 from antiphon.store.protocol import CannotOpen, IdTaken
-from antiphon.store.sql import responses
 from antiphon.store.sql.schema import MIGRATIONS
 from antiphon.store.sqlite.connections import FileLost, SqliteConnections, connect
 from antiphon.store.sqlite.transactions import MAX_GROUP_SIZE, Outcome, Pending, commit
@@ -136,6 +135,8 @@ class Writer:
             worker.connection.settimeout(FLUSHED_WITHIN)
             worker.send()
             worker.connection.close()
+        self._selector.close()
+        self._listening.close()
 
     def _accept(self, events: int) -> None:
         try:
@@ -182,22 +183,22 @@ class Writer:
     def _write_some(self) -> None:
         now = self._monotonic()
         group: list[Pending[Waiting]] = []
-        late: list[Outcome[Waiting]] = []
+        answers: defaultdict[Worker, list[Written]] = defaultdict(list)
         while self._waiting and len(group) < MAX_GROUP_SIZE:
             waiting = self._waiting.popleft()
             if waiting.put.until <= now:
-                late.append(Outcome(waiting, "late"))
+                answers[waiting.worker].append(Written(waiting.put.number, "late"))
             else:
-                group.append(_to_operation(waiting))
-        outcomes = [*late, *(self._write(group) if group else [])]
-        answers: dict[Worker, list[Written]] = {}
-        for (worker, put), result, error in outcomes:
-            answers.setdefault(worker, []).append(Written(put.number, _to_result(result, error)))
+                group.append(Pending(waiting.put.operation(), waiting, fails_first=waiting.put.items is None))
+        for (worker, put), is_done, error in self._write(group):
+            answers[worker].append(Written(put.number, _to_result(is_done, error)))
         for worker, written in answers.items():
             if worker.is_open:
                 self._answer(worker, encode(written))
 
     def _write(self, group: list[Pending[Waiting]]) -> list[Outcome[Waiting]]:
+        if not group:
+            return []
         try:
             # Nobody follows what these records wake here: their workers wake them.
             outcomes = commit(self._connections.writer(), group, [])
@@ -210,16 +211,10 @@ class Writer:
         return outcomes
 
 
-def _to_operation(waiting: Waiting) -> Pending[Waiting]:
-    put = waiting.put
-    operate = responses.put_again if put.again else responses.put
-    return Pending(operate(put.record, put.now), waiting, fails_first=True)
-
-
-def _to_result(result: Result | None, error: Exception | None) -> Result:
+def _to_result(is_done: bool, error: Exception | None) -> Result:
     match error:
         case None:
-            return result or "done"
+            return "done" if is_done else "refused"
         case IdTaken():
             return "taken"
         case FileLost():
