@@ -88,14 +88,14 @@ async def kill_often(gateway: WorkerGateway, kills: int, victim: Callable[[], in
 def check_stored(folder: Path, load: Load, *, most_unacknowledged: int) -> None:
     with closing(sqlite3.connect(folder / "data" / "responses.db")) as connection:
         ids = {id for (id,) in connection.execute("SELECT id FROM responses")}
-        counted = connection.execute("SELECT count(*) FROM usage_entries").fetchone()[0]
-        summed = connection.execute("SELECT coalesce(sum(requests), 0) FROM usage_sums").fetchone()[0]
+        counted = [id for (id,) in connection.execute("SELECT id FROM usage_entries")]
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert len(load.stored) == len(set(load.stored))
     assert set(load.stored) - ids == set()
-    # Each request was stored at most once, and counted once.
+    # Each request was stored at most once, and counted once. What a client gave up may be counted without being stored.
     assert len(ids) <= len(load.stored) + most_unacknowledged
-    assert counted + summed == len(ids)
+    assert ids - set(counted) == set()
+    assert len(counted) <= len(ids) + most_unacknowledged
 
 
 @pytest.mark.parametrize("kills", [SAMPLE, ALL])
@@ -142,7 +142,7 @@ async def test_a_restart_replaces_the_writer_after_the_first_worker(engine: Mock
             each.cancel()
         await asyncio.wait(asking)
         assert after != before
-        assert not Path(f"/proc/{before}").exists()
+        assert before not in family(gateway.process.pid)
     assert load.statuses == {200}
     check_stored(tmp_path, load, most_unacknowledged=load.broken + CLIENTS)
 
@@ -155,9 +155,8 @@ async def test_the_writer_stays_until_the_workers_have_ended(engine: MockEngine,
         # What a terminal, or a service, sends to all processes.
         os.kill(pid, signal.SIGTERM)
         os.kill(pid, signal.SIGINT)
-        async with aiohttp.ClientSession(gateway.url) as client:
-            async with client.post("/v1/responses", json={"model": "mock", "input": "Hi"}) as answer:
-                assert answer.status == 200
+        async with (await gateway.client()).post("/v1/responses", json={"model": "mock", "input": "Hi"}) as answer:
+            assert answer.status == 200
         assert await writer_pid(gateway) == pid
         gateway.process.kill()
         ended = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The process that writes for several workers: what shares a transaction, when it answers, and what is done while it is away."""
+"""The process that writes for several workers: what shares a transaction, when it answers, and what happens without it."""
 
 import asyncio
 import sqlite3
