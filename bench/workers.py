@@ -25,7 +25,6 @@ from typing import NamedTuple
 import msgspec
 
 from antiphon.app.processes.store_writer import StoreWriter
-from antiphon.child_processes.child import RestartPauses
 from antiphon.settings.settings import Settings
 from antiphon.store import Store, open_store
 from antiphon.store.account_records import Counts, UsageEntry, UsageKind
@@ -203,7 +202,7 @@ async def store_writer(folder: Path, url: str, *, needed: bool) -> AsyncIterator
     if not needed:
         yield None
         return
-    writer = StoreWriter(folder, RestartPauses())
+    writer = StoreWriter(folder)
     await writer.start(Settings(store=url))
     try:
         yield writer

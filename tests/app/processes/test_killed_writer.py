@@ -113,8 +113,10 @@ async def test_a_writer_that_is_killed_loses_and_repeats_nothing(engine: MockEng
 async def test_a_worker_that_is_killed_loses_nothing_that_was_acknowledged(
     engine: MockEngine, tmp_path: Path, kills: int
 ) -> None:
-    async with worker_gateway(tmp_path, f'upstream = ["{engine.url}"]\n') as gateway:
-        await gateway.ready()
+    # One that dies often is started again after longer and longer pauses.
+    workers = 4 if kills > 5 else 2
+    async with worker_gateway(tmp_path, f'upstream = ["{engine.url}"]\n', workers=workers) as gateway:
+        await gateway.ready(workers)
         await writer_pid(gateway)
 
         def worker() -> int | None:

@@ -18,6 +18,8 @@ from antiphon.store.sqlite.writer_process import END, READY, Begin
 from antiphon.transport import BACKLOG
 
 MODULE = "antiphon.store.sqlite.writer_process"
+# Of one that dies soon after its start. The workers write by themselves meanwhile, so they do not grow long.
+PAUSES = RestartPauses(first=0.1, longest=5.0, stable_after=10.0)
 # Seconds that one may take to write what it has.
 ENDED_WITHIN = 15.0
 
@@ -55,7 +57,7 @@ class WriterProcess(Child):
 class StoreWriter:
     """One process at a time. Its socket stays open while there is none, so who connects waits for the next one."""
 
-    def __init__(self, folder: Path, pauses: RestartPauses) -> None:
+    def __init__(self, folder: Path, pauses: RestartPauses = PAUSES) -> None:
         self.path = str(folder / "store")
         self._pauses = pauses
         self._listening = bind_private(Path(self.path))

@@ -124,7 +124,7 @@ class Supervisor:
         self._departed = b""
         self._limits = SharedLimits(settings, self._broadcast)
         self._watching: set[asyncio.Task[None]] = set()
-        self._writer = StoreWriter(folder, PAUSES)
+        self._writer = StoreWriter(folder)
 
     @property
     def embedded(self) -> EngineProcess | None:
