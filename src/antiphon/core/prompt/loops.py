@@ -45,6 +45,7 @@ HAS_REPEATED = "the same call of it has given the same result {count} times"
 HAS_ENDED = "the model has to answer now: {reason}"
 NOTHING_SUCCEEDS = "everything has failed in the last {count} turns"
 NO_PROGRESS = "one call has failed {count} times"
+NOTHING_RUNS = "no result says that something is still running"
 TOO_MANY_TURNS = "it has called tools in {count} turns"
 HAVE_ALL_FAILED = "all calls of the last {count} turns have failed with the same output"
 NOTED = "call {id} of {name} ends a loop: a note in its result asks the model to do something else"
@@ -88,6 +89,8 @@ class Loops(NamedTuple):
     # By their names and arguments: the calls of the turn at the end that have succeeded, which are not made again at once; and
     # those since the user's message that may have changed something.
     made: frozenset[Hashable] = frozenset()
+    # A result says that something is still running.
+    waits: bool = False
 
 
 class _Run(Struct):
@@ -134,6 +137,7 @@ class _Reader(Struct):
     notes: list[tuple[Call, str]] = field(default_factory=list)
     withheld: dict[str, str] = field(default_factory=dict)
     ended: str = ""
+    waits: bool = False
     # The calls of the turn at the end that are not made again at once; and those since the user's message that are not made
     # again at all, by their keys.
     _just_made: frozenset[Hashable] = frozenset()
@@ -201,6 +205,7 @@ class _Reader(Struct):
             return
         self._turns += 1
         results = {key: _result(call) for key, call in calls.items()}
+        self.waits = self.waits or Result.WAITS in results.values()
         succeeded = {key for key, result in results.items() if result not in FAILURES}
         if succeeded - self._done:
             # Another call has succeeded: what was withheld may do better now.
@@ -283,7 +288,7 @@ def find_loops(
             reader.turn(turn)
         elif reader.has_seen_calls and not _says_nothing(turn):
             reader.user()
-    return Loops(reader.notes, reader.withheld, reader.ended, reader.made())
+    return Loops(reader.notes, reader.withheld, reader.ended, reader.made(), reader.waits)
 
 
 def _may_be_dead_end(turns: Sequence[AssistantTurn | UserTurn]) -> bool:
@@ -393,4 +398,6 @@ def offer_without(offer: Offer, withheld: Mapping[str, str], own_names: Collecti
 
 
 def withheld_to_notices(offer: Offer) -> Iterable[str]:
-    return (WITHHELD.format(name=name, reason=reason) for name, reason in offer.withheld.items())
+    """What may not be called because nothing is running is said once, where the help is."""
+    withheld = ((name, reason) for name, reason in offer.withheld.items() if reason is not NOTHING_RUNS)
+    return (WITHHELD.format(name=name, reason=reason) for name, reason in withheld)

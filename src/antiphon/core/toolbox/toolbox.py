@@ -130,6 +130,11 @@ class Toolbox(Struct):
         names = self.offered.names
         return [names[tool] for tool, easy in self.easy.names.items() if not set(easy).isdisjoint(functions)]
 
+    def going_on(self, functions: Collection[str]) -> list[str]:
+        """Those of these functions that are of use only while something runs."""
+        easy = self.easy.functions
+        return [name for name in functions if name in easy and easy[name].goes_on]
+
     def offered_as(self, name: str) -> Sequence[str]:
         """The functions by which the model can make a call that it made by this name."""
         return (name,) if name in self.offered.functions else self.easy.names.get(self.identity_of(name), (name,))

@@ -29,12 +29,13 @@ from support.easy_tools import (
 from support.engine import MockEngine, answer, call, text
 from support.exchanges import Recorder
 from support.gateway import GatewayUnderTest, running_gateway
+from support.items import call_output, function_call
 
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.events.lifecycle import EventOptions
 from antiphon.core.items.calls import FORMS, CallState
 from antiphon.core.knowledge.dialects import PLAIN
-from antiphon.core.knowledge.help import NO_HELP, Help
+from antiphon.core.knowledge.help import FULL_HELP, NO_HELP, Help
 from antiphon.core.prompt.convert import ChatInputs, request_to_chat
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.read import body_to_request
@@ -77,7 +78,9 @@ async def test_the_client_gets_its_own_calls_and_the_engine_the_functions_again(
             engine.will(called(call(case.function, written(case.arguments), id=f"c{number}")))
             item = await _answer(gateway, items, tools, streamed)
             assert {member: item[member] for member in case.item} == case.item
-            items += [item, {"type": case.output, "call_id": f"c{number}", "output": "done"}]
+            # Input may be sent to what is running.
+            result = "Process running with session ID 7\nOutput:\n"
+            items += [item, {"type": case.output, "call_id": f"c{number}", "output": result}]
         engine.will(text("Done."))
         await _answer(gateway, items, tools, streamed)
         assert "help for a small model (the model has 1.5 billion parameters): apply_patch is offered as" in gateway.notice
@@ -122,6 +125,29 @@ def test_an_engine_that_constrains_arguments_constrains_those_of_the_functions()
     dialect = replace(PLAIN, constrains_calls=True)
     conversion = request_to_chat(ChatInputs(request, request_to_items(request), dialect, "m", help=HELP))
     assert [tool.function.strict for tool in conversion.chat.tools or ()] == [True] * 8
+
+
+def test_input_is_only_sent_to_what_is_running() -> None:
+    def callable_names(*items: Item, help: Help = FULL_HELP) -> set[str]:
+        conversion = convert([USER, *items], [EXEC_COMMAND, WRITE_STDIN], help=help)
+        assert "write_stdin" in offered(conversion), "the prompt keeps its prefix"
+        return set(conversion.offer.names) & {"write_stdin"}
+
+    command = function_call("c1", "exec_command", '{"cmd": "python3 -i"}')
+    ended = call_output("c1", "Process exited with code 0\nOutput:\n")
+    running = call_output("c1", "Process running with session ID 7\nOutput:\n>>> ")
+    assert callable_names() == callable_names(command, ended) == set()
+    assert callable_names(command, running) == callable_names(command, running, USER) == {"write_stdin"}
+    assert callable_names(help=NO_HELP) == {"write_stdin"}
+
+
+def test_a_call_that_sends_input_to_nothing_is_asked_for_again() -> None:
+    asked = Recorder()
+    sent = call("write_stdin", '{"session_id": 1, "chars": "x = 1"}', id="c1")
+    good = call("write_file", '{"path": "a.py", "content": "x = 1"}', id="c2")
+    output = output_of([APPLY_PATCH, EXEC_COMMAND, WRITE_STDIN], called(sent), called(good), on_ask=asked)
+    assert [item["name"] for item in output] == ["apply_patch"]
+    assert len(asked.chats) == 2
 
 
 # ---- what a model writes ---------------------------------------------------------------------------------------------
@@ -278,7 +304,7 @@ def test_the_notice_says_what_is_offered_how_and_why() -> None:
     assert conversion.notices == (
         "help for a small model (the model has 1.5 billion parameters): apply_patch is offered as write_file, edit_file and "
         "delete_file; exec_command is offered as read_file, replace_text, move_file, make_folder and shell; write_stdin is "
-        "offered with fewer parameters",
+        "offered with fewer parameters, and may be called once something is running",
     )
 
 

@@ -98,7 +98,8 @@ def _type(schema: Any) -> Any:
 
 def _worded(row: Adaptation, names: list[str]) -> str:
     if names == [row.name]:
-        return f"{row.name} is offered with fewer parameters"
+        when = ", and may be called once something is running" if row.functions[0].goes_on else ""
+        return f"{row.name} is offered with fewer parameters{when}"
     *most, last = names
     listed = f"{', '.join(most)} and {last}" if most else last
     return f"{row.name} is offered as {listed}"
