@@ -16,7 +16,7 @@ ARGS ?=
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test test-models test-clients test-browser screenshot check lint types bench bench-parts bench-models fuzz sentences soak soak-mixed soak-gateways soak-usage soak-batches shape shape-costs golden transcripts sessions release audit clean
+.PHONY: help setup serve test test-models test-clients test-browser screenshot check lint types bench bench-parts bench-endpoints bench-models fuzz sentences soak soak-mixed soak-gateways soak-usage soak-batches shape shape-costs golden transcripts sessions release audit clean
 
 # From the comments beside the targets.
 help: ## show this list
@@ -85,12 +85,15 @@ bench: $(VENV)/installed-dev $(BENCH)/installed ## Antiphon beside nginx and Lit
 	$(BIN)/python -m bench $(ARGS)
 	$(BIN)/python -m bench.page
 
-bench-parts: $(VENV)/installed-dev $(BENCH)/installed ## the other parts of docs/comparison.md: chains, stores, search of files, other endpoints, required calls
+bench-parts: $(VENV)/installed-dev $(BENCH)/installed ## the other parts of docs/comparison.md: chains, stores, search of files, required calls
 	$(BIN)/python -m bench.state
 	PYTHONPATH=tests $(BIN)/python -m bench.store
 	PYTHONPATH=tests $(BIN)/python -m bench.retrieval
-	PYTHONPATH=tests $(BIN)/python -m bench.endpoints
 	PYTHONPATH=tests $(BIN)/python -m bench.choices
+	$(BIN)/python -m bench.page
+
+bench-endpoints: $(VENV)/installed-dev $(BENCH)/installed ## the endpoints of llama.cpp, LiteLLM and Antiphon, in hours; writes docs/comparison.md (ARGS="--parts checks")
+	PYTHONPATH=tests $(BIN)/python -m bench.endpoints $(ARGS)
 	$(BIN)/python -m bench.page
 
 fuzz: $(VENV)/installed-dev ## 100,000 random requests and 20,000 broken streams (ARGS="--seed N --requests N --streams N")

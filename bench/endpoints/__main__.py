@@ -1,7 +1,7 @@
 """Compares the endpoints of llama.cpp, LiteLLM and Antiphon. A run that was stopped is continued.
 
-python -m bench.endpoints --parts questions --model FILE.gguf    the questions with function tools, in an hour or two
-python -m bench.endpoints --parts questions --engine URL         the same with a llama.cpp that runs elsewhere
+PYTHONPATH=tests python -m bench.endpoints                  all of it, in some hours
+python -m bench.endpoints --parts questions --engine URL    the questions with function tools, of a llama.cpp that runs
 """
 
 import argparse
@@ -17,6 +17,7 @@ from bench.processes import BenchFailed
 
 # A module of this package for each. One that is not asked for is not imported: it may need packages of the tests.
 PARTS = ("checks", "questions", "cache")
+MODEL, READER = "qwen2.5-coder-1.5b", "smollm2"
 
 
 def options(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -25,8 +26,11 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--subjects", type=_names_of(SUBJECTS), default=[*SUBJECTS], metavar="NAMES", help=f"of: {', '.join(SUBJECTS)}"
     )
-    parser.add_argument("--engine", metavar="URL", help="a llama.cpp that runs. Default: one is started")
-    parser.add_argument("--model", type=Path, metavar="FILE", help="the GGUF file of the llama.cpp that is started")
+    parser.add_argument("--engine", metavar="URL", help="for the questions: a llama.cpp that runs. Default: one is started")
+    parser.add_argument(
+        "--model", default=MODEL, help=f"of the questions, as for `antiphon serve --model`: a name, or a file. Default: {MODEL}"
+    )
+    parser.add_argument("--reader", default=READER, metavar="MODEL", help=f"the model of the cache. Default: {READER}")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="questions at the same time. Default: 1")
     parser.add_argument(
         "--results", type=Path, default=RESULTS, metavar="FILE", help="where lines are appended. Default: %(default)s"

@@ -12,29 +12,26 @@ from support.llamacpp import running_llamacpp
 from antiphon.engines.embedded.gguf_header import read_header
 from antiphon.engines.embedded.weights import template_for
 from bench.endpoints.results import Finding, Results
-from bench.endpoints.subjects import LITELLM_MODEL, SUBJECTS, engine_at, setup
-from bench.processes import BenchFailed
+from bench.endpoints.subjects import LITELLM_MODEL, SUBJECTS, engine_at, setup, weights
 
 PART = "cache"
 API = "messages"
 # Of one slot, in tokens.
 CONTEXT = 32768
 LATER, OTHER = f"turns 2 to {TURNS}", "first prompt of another session"
-NO_MODEL = "the cache needs a model with a window of 16,000 tokens, or one that can be widened: --model FILE.gguf"
 
 
 async def measure(chosen: Namespace, results: Results) -> None:
     """In tokens. Each subject has a fresh engine, with one layer of the model: it only has to read."""
-    if chosen.model is None:
-        raise BenchFailed(NO_MODEL)
+    model = await weights(chosen.reader)
     with tempfile.TemporaryDirectory(prefix="antiphon-bench-") as folder:
-        weights, template = thinned(chosen.model, CONTEXT, Path(folder)), template_for(read_header(chosen.model))
+        thin, template = thinned(model, CONTEXT, Path(folder)), template_for(read_header(model))
         for name in chosen.subjects:
-            with running_llamacpp(weights, alias=LITELLM_MODEL, template=template, context=CONTEXT) as url:
+            with running_llamacpp(thin, alias=LITELLM_MODEL, template=template, context=CONTEXT) as url:
                 engine = await engine_at(url)
                 async with SUBJECTS[name].start(engine, Path(folder)) as endpoint:
                     prompts = await play(endpoint.url, read(), model=endpoint.model)
-            results.add(setup(PART, SUBJECTS[name], engine._replace(model=chosen.model.stem)))
+            results.add(setup(PART, SUBJECTS[name], engine._replace(model=model.stem)))
             for row, chosen_prompts in ((LATER, of_turns(prompts)), (OTHER, [another_session(prompts)])):
                 cached, length = (
                     sum(each) for each in zip(*((each.cached, each.length) for each in chosen_prompts), strict=True)

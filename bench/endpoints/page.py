@@ -19,17 +19,20 @@ vLLM, SGLang, LMDeploy, Ollama and LM Studio have endpoints of their own, too. T
 there are no figures of them.
 """
 REPEAT = """\
-To repeat it: `make bench-endpoints`. It takes some hours on two cores, and goes on where it was stopped. `ARGS="--parts checks"`
-measures one part (`checks`, `suite`, `questions`, `cache`), `ARGS="--subjects antiphon"` one server, and `ARGS="--engine URL"` asks a llama.cpp
-that runs already. The results are in `bench/results/endpoints.jsonl`, with what was wrong with an answer.
+To repeat it: `make bench-endpoints`. It takes some hours on two cores, and goes on where it was stopped.
+`ARGS="--parts checks"` measures one part (`checks`, `questions`, `cache`), `ARGS="--subjects antiphon"` one server, and
+`ARGS="--engine URL"` asks the questions of a llama.cpp that runs already. `bench/results/endpoints.jsonl` has the results, and
+what was wrong.
 """
 CHECKS = """\
 ## Whether the answers have the form of the API
 
-Five requests to each API: a text, instructions, several turns, a tool, a required tool, each whole and streamed. Only the form of
-the answers is judged, so the weights are random. Members that an API does not know are no fault, missing ones are. The schemas
-are those that OpenAI and Open Responses publish; Messages and Chat Completions are judged by the types of the SDKs. The broken
-requests have no messages, an unknown role, an unknown content part, and a number that is a word.
+Each API gets five requests, whole and streamed: a text, instructions, several turns, a tool, a required tool. Only the form of
+the answers is judged, so the weights are random. A missing member is a fault; one that the API does not have is none. Responses
+are judged by the schemas of OpenAI and Open Responses, the other two by the types of the SDKs.
+
+The broken requests have no messages, an unknown role, an unknown content part, and a word in place of a number. Antiphon passes
+plain requests for Chat Completions through, so what it answers to broken ones is what llama.cpp answers.
 """
 SUITE = """\
 ## The public Open Responses suite
@@ -39,15 +42,16 @@ The program `bin/compliance-test.ts` of [Open Responses](https://github.com/open
 QUESTIONS = """\
 ## Questions with function tools
 
-{asked} questions, each with ten tools, at temperature 0. Right is exactly the calls that are wanted, with the right arguments; and
-where no tool helps, an answer in words. The questions are in `bench/models/questions.py`: nothing was tried on them.
-Antiphon helps small models (`help = "auto"`): [small_models.md](small_models.md) says what that is worth.
+{asked} questions, each with ten tools, at temperature 0. Right is exactly the calls that are wanted, with the right arguments;
+and where no tool helps, an answer in words. `bench/models/questions.py` has the questions: nothing was tried on them. Antiphon
+helps small models (`help = "auto"`): [small_models.md](small_models.md) has more about that.
 """
 CACHE = """\
 ## Claude Code's prompts from the cache
 
-A recorded session of Claude Code: 22 prompts in ten turns, and the first prompt of another session. The share of their tokens
-that came from llama.cpp's prompt cache, by the `usage` of the answers. [claude_code.md](claude_code.md#the-prompt-cache) says more.
+A recorded session of Claude Code has 22 prompts in ten turns, and the first prompt of another session follows. The share of
+their tokens that came from llama.cpp's prompt cache, by the `usage` of the answers.
+[claude_code.md](claude_code.md#the-prompt-cache) says how it is measured.
 """
 
 

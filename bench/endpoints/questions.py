@@ -15,10 +15,9 @@ import aiohttp
 import msgspec
 
 from bench.endpoints.results import MOST_SHOWN, Finding, Results
-from bench.endpoints.subjects import SUBJECTS, Endpoint, Engine, engine_at, setup
+from bench.endpoints.subjects import SUBJECTS, Endpoint, Engine, engine_at, setup, weights
 from bench.models.questions import ALL_QUESTIONS, Calls, Question
 from bench.models.talks import MOST_TOKENS, arguments_of
-from bench.processes import BenchFailed
 
 Body = dict[str, Any]
 PART = "questions"
@@ -28,7 +27,6 @@ HEADERS = {"Content-Type": "application/json", "Authorization": "Bearer any", "x
 HEADERS |= {"anthropic-version": "2023-06-01"}
 CONTEXT = 8192
 THREADS = os.cpu_count() or 1
-NO_MODEL = "the questions need a model: --model FILE.gguf, or --engine URL"
 
 
 class Answer(msgspec.Struct):
@@ -172,12 +170,10 @@ async def engine_of(chosen: Namespace) -> AsyncIterator[Engine]:
     if chosen.engine is not None:
         yield await engine_at(chosen.engine.rstrip("/"))
         return
-    if chosen.model is None:
-        raise BenchFailed(NO_MODEL)
     # It is a part of the tests, which where an engine runs elsewhere nobody needs.
     from support.llamacpp import running_llamacpp
 
-    with running_llamacpp(chosen.model, context=CONTEXT, threads=THREADS) as url:
+    with running_llamacpp(await weights(chosen.model), context=CONTEXT, threads=THREADS) as url:
         yield await engine_at(url)
 
 

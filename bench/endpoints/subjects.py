@@ -11,12 +11,15 @@ from typing import NamedTuple
 
 import aiohttp
 
+import antiphon
+from antiphon.engines.embedded.weights import find_weights
+from antiphon.settings.settings import models_directory
 from bench.endpoints.results import Setup
-from bench.models.subjects import running_gateway
+from bench.models.subjects import gateway_settings, running_gateway
 from bench.processes import BenchFailed, free_port, running
 from bench.subjects import LITELLM, LITELLM_CONF, LITELLM_ENVIRONMENT
 
-NO_LITELLM = "LiteLLM is not installed: `make bench-parts` does that; or leave it out with --subjects"
+NO_LITELLM = "LiteLLM is not installed: `make bench-endpoints` does that; or leave it out with --subjects"
 # What llama.cpp says of itself where it was built without its repository.
 UNKNOWN = "unknown"
 # As LITELLM_CONF names it.
@@ -49,6 +52,11 @@ async def engine_at(url: str) -> Engine:
         # As a library it does not know its own build; the package does.
         build = f"(xllamacpp) {importlib.metadata.version('xllamacpp')}"
     return Engine(url, model, f"llama.cpp {build}")
+
+
+async def weights(model: str) -> Path:
+    """The file of a model, which is downloaded if it has a name and is not there."""
+    return (await find_weights(model, models_directory(gateway_settings()))).path
 
 
 @asynccontextmanager
@@ -89,7 +97,7 @@ def _version_of_litellm() -> str:
 
 
 def _version_of_antiphon() -> str:
-    return f"Antiphon {importlib.metadata.version('antiphon')}"
+    return f"Antiphon {antiphon.__version__}"
 
 
 # In the order of the columns.
