@@ -5,15 +5,14 @@ import platform
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.endpoints.page import sections
+from bench.endpoints.page import sections, summary
 from bench.endpoints.results import Results
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "comparison.md"
 
+TITLE = "# Antiphon beside others\n"
 HEAD = """\
-# Antiphon beside others
-
 This page is written by `make bench`, `make bench-parts` and `make bench-endpoints`, on {machine}.
 A benchmark is a comparison within one run: absolute times depend on the machine, ratios less so. What a small model gets done
 with Antiphon is in [small_models.md](small_models.md).
@@ -62,7 +61,9 @@ def keep(part: str, table: str) -> None:
 def page(before: str = "") -> str:
     """A part that was never measured on this machine stays as it was on the page before."""
     parts = [section for part in PARTS if (section := _measured(part) or _kept(part, before))]
-    return "\n".join([HEAD.format(machine=machine()), *filter(None, [sections(Results())]), *parts])
+    found = Results()
+    endpoints = [summary(found), HEAD.format(machine=machine()), sections(found)]
+    return "\n".join(filter(None, [TITLE, *endpoints, *parts]))
 
 
 def _measured(part: Part) -> str:

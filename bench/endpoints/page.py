@@ -9,8 +9,6 @@ from bench.endpoints.subjects import SUBJECTS
 
 NOTHING = "–"
 HEAD = """\
-## In short
-
 Three servers in front of the same llama.cpp were asked the same: llama.cpp's own endpoints, LiteLLM's, and Antiphon's. A figure
 says how many answers were right, of how many. The sections below say what was asked.
 """
@@ -56,17 +54,17 @@ their tokens that came from llama.cpp's prompt cache, by the `usage` of the answ
 
 
 def sections(results: Results) -> str:
-    """In Markdown; nothing, if nothing was found."""
-    if not results.findings:
-        return ""
-    parts = [_summary(results), *_checks(results), *_suite(results), *_questions(results), *_cache(results)]
-    return "\n".join(parts)
+    """In Markdown: what was found of each part."""
+    return "\n".join([*_checks(results), *_suite(results), *_questions(results), *_cache(results)])
 
 
 # ---- in short --------------------------------------------------------------------------------------------------------
 
 
-def _summary(results: Results) -> str:
+def summary(results: Results) -> str:
+    """In Markdown: a row for each part. Nothing, if nothing was found."""
+    if not results.findings:
+        return ""
     rows = [
         (f"checks of the form, {api.title}", [_sum(results.of("checks", name), each) for each in SUBJECTS])
         for name, api in APIS.items()

@@ -119,7 +119,7 @@ def test_a_line_that_was_cut_off_is_left_out_and_the_later_of_two_counts(tmp_pat
 
 def test_the_page_says_what_was_asked_of_whom(tmp_path: Path) -> None:
     results = Results(tmp_path / "found.jsonl")
-    assert page.sections(results) == ""
+    assert page.summary(results) == page.sections(results) == ""
     one, two = (next(each for each in QUESTIONS if each.kind == kind) for kind in ("one call", "two calls"))
     results.add(
         Setup("questions", "antiphon", ["llama.cpp b1", "Antiphon 0.1.0"], "qwen", "2 cores"),
@@ -130,7 +130,7 @@ def test_the_page_says_what_was_asked_of_whom(tmp_path: Path) -> None:
         Finding("cache", "messages", "llama.cpp", "turns 2 to 10", 1, 4),
         Setup("cache", "llama.cpp", ["llama.cpp b1"], "smollm2", "2 cores"),
     )
-    text = page.sections(results)
+    text = page.summary(results) + page.sections(results)
     assert "| questions with tools, Chat Completions | – | – | 1 of 2 |" in text
     assert "| checks of the form, Messages | – | 3 of 5 | – |" in text
     assert "| Claude Code, cached: turns 2 to 10 | 25.0 % | – | – |" in text

