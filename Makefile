@@ -76,9 +76,9 @@ types: $(VENV)/installed-dev ## check the types (mypy, strict)
 check: lint types test ## lint, types and test: what must pass before a commit
 
 $(BENCH)/installed: bench/constraints-litellm.txt
-	@echo 'Installing LiteLLM into $(BENCH)/, to compare with. This takes a minute or two, once.'
+	@echo 'Installing LiteLLM and llm-comply into $(BENCH)/, to compare with. This takes a minute or two, once.'
 	$(PYTHON) -m venv $(BENCH)
-	$(BENCH)/bin/python -m pip --disable-pip-version-check --quiet install --constraint bench/constraints-litellm.txt 'litellm[proxy]'
+	$(BENCH)/bin/python -m pip --disable-pip-version-check --quiet install --constraint bench/constraints-litellm.txt 'litellm[proxy]' llm-comply
 	touch $@
 
 bench: $(VENV)/installed-dev $(BENCH)/installed ## Antiphon beside nginx and LiteLLM, in 25 minutes on a quiet machine; writes docs/comparison.md (needs nginx and cc; ARGS="--quick --only ROW…")

@@ -16,7 +16,7 @@ from bench.endpoints.subjects import SUBJECTS
 from bench.processes import BenchFailed
 
 # A module of this package for each. One that is not asked for is not imported: it may need packages of the tests.
-PARTS = ("checks", "questions", "cache")
+PARTS = ("checks", "suite", "questions", "cache")
 MODEL, READER = "qwen2.5-coder-1.5b", "smollm2"
 
 

@@ -18,7 +18,7 @@ there are no figures of them.
 """
 REPEAT = """\
 To repeat it: `make bench-endpoints`. It takes some hours on two cores, and goes on where it was stopped.
-`ARGS="--parts checks"` measures one part (`checks`, `questions`, `cache`), `ARGS="--subjects antiphon"` one server, and
+`ARGS="--parts checks"` measures one part (`checks`, `suite`, `questions`, `cache`), `ARGS="--subjects antiphon"` one server.
 `ARGS="--engine URL"` asks the questions of a llama.cpp that runs already. `bench/results/endpoints.jsonl` has the results, and
 what was wrong.
 """
@@ -33,9 +33,13 @@ The broken requests have no messages, an unknown role, an unknown content part, 
 plain requests for Chat Completions through, so what it answers to broken ones is what llama.cpp answers.
 """
 SUITE = """\
-## The public Open Responses suite
+## A suite that others wrote
 
-The program `bin/compliance-test.ts` of [Open Responses](https://github.com/openresponses/openresponses), test by test.
+[llm-comply](https://pypi.org/project/llm-comply/) asks each API what its documentation promises, and judges the answers by
+schemas of its own. For Responses it has the tests that [Open Responses](https://www.openresponses.org/compliance) publishes,
+except those over WebSockets. Open Responses' own program was not run: it comes from GitHub, which the machine of this page does
+not reach. A test of images, thoughts or calls also needs a model that sees, thinks or calls. The one here neither sees nor
+thinks.
 """
 QUESTIONS = """\
 ## Questions with function tools
@@ -69,7 +73,10 @@ def summary(results: Results) -> str:
         (f"checks of the form, {api.title}", [_sum(results.of("checks", name), each) for each in SUBJECTS])
         for name, api in APIS.items()
     ]
-    rows.append(("the public Open Responses suite", [_sum(results.of("suite"), each) for each in SUBJECTS]))
+    rows += [
+        (f"tests of llm-comply, {api.title}", [_sum(results.of("suite", name), each) for each in SUBJECTS])
+        for name, api in APIS.items()
+    ]
     rows += [
         (f"questions with tools, {api.title}", [_sum(results.of("questions", name), each) for each in SUBJECTS])
         for name, api in APIS.items()
@@ -117,11 +124,10 @@ def _suite(results: Results) -> Iterator[str]:
     if not found:
         return
     yield SUITE
-    rows = [
-        (test, ["passed" if each and each.right else "failed" if each else NOTHING for each in _of_subjects(found, test)])
-        for test in _names(found)
-    ]
-    yield "\n".join([*_table(rows), ""])
+    for name, api in APIS.items():
+        of_api = results.of("suite", name)
+        rows = [(test, [_verdict(each) for each in _of_subjects(of_api, test)]) for test in _names(of_api)]
+        yield "\n".join([f"### {api.title}, by llm-comply", "", *_table(rows), ""])
     yield _versions(results, "suite")
 
 
@@ -167,6 +173,10 @@ def _of_subjects(found: Sequence[Finding], name: str) -> list[Finding | None]:
 
 def _cell(found: Finding | None) -> str:
     return NOTHING if found is None else _of(found.right, found.asked)
+
+
+def _verdict(found: Finding | None) -> str:
+    return NOTHING if found is None else "passed" if found.right else "failed"
 
 
 def _of(right: int, asked: int) -> str:

@@ -138,6 +138,6 @@ def test_the_page_says_what_was_asked_of_whom(tmp_path: Path) -> None:
     assert "2 questions, each with ten tools" in text
     assert "| Chat Completions, two calls | – | – | 0 of 1 |" in text
     assert "llama.cpp b1, Antiphon 0.1.0; model: qwen; on 2 cores." in text
-    assert "public Open Responses suite" not in text
+    assert "llm-comply" not in text
     assert counts(results, "chat", "antiphon", "one call") == (1, 1)
     assert [*SUBJECTS] == ["llama.cpp", "litellm", "antiphon"]
