@@ -1,8 +1,10 @@
 """`antiphon chat`: as a person uses it in a terminal, and as a script does."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ from support.engine import OWN_FIELDS, MockEngine, Refusal, Writer, chunk, text
 from support.gateway import started
 from support.terminal_commands import CTRL_C, CTRL_D, ENTER, Terminal, in_terminal
 
+from antiphon.cli.chat import CLEARED, ReadingView
+from antiphon.cli.gateway_client import GatewayClient
 from bench.processes import free_port
 
 
@@ -24,9 +28,9 @@ async def chat(*arguments: str, piped: str | None = None, **environment: str) ->
 
 
 @asynccontextmanager
-async def talking(engine: MockEngine, data: Path, **more: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, Terminal]]:
+async def talking(engine: MockEngine, data: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, Terminal]]:
     """A conversation in a terminal, with a gateway that is found by itself."""
-    environment = {"ANTIPHON_DATA_DIR": str(data), **more}
+    environment = {"ANTIPHON_DATA_DIR": str(data)}
     async with (
         served("--port", "0", "--upstream", engine.url, **environment),
         in_terminal("chat", **environment) as (process, terminal),
@@ -102,10 +106,7 @@ async def test_how_far_a_long_prompt_is_read_is_shown_until_the_answer_begins(tm
         await terminal.shows("Done\n> ")
 
 
-@pytest.mark.parametrize(("inspector", "state"), [("true", "reading the prompt"), ("false", "waiting for the answer")])
-async def test_an_answer_that_is_waited_for_is_no_silence(
-    inspector: str, state: str, engine: MockEngine, tmp_path: Path
-) -> None:
+async def test_an_answer_that_is_waited_for_is_no_silence(engine: MockEngine, tmp_path: Path) -> None:
     go_on = asyncio.Event()
 
     async def slow(write: Writer) -> None:
@@ -113,11 +114,33 @@ async def test_an_answer_that_is_waited_for_is_no_silence(
         await write(text("Done"))
 
     engine.will(slow)
-    async with talking(engine, tmp_path, ANTIPHON_INSPECTOR=inspector) as (_, terminal):
+    async with talking(engine, tmp_path) as (_, terminal):
         terminal.type(b"Hi" + ENTER)
-        await terminal.shows(f"[{state}, ")
+        await terminal.shows("[reading the prompt, ")
         go_on.set()
         await terminal.shows("Done\n> ")
+
+
+class PersonsScreen(StringIO):
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = threading.Event()
+
+    def isatty(self) -> bool:
+        return True
+
+    def flush(self) -> None:
+        self.written.set()
+
+
+def test_a_gateway_that_does_not_report_what_it_does_is_waited_for_as_visibly() -> None:
+    screen = PersonsScreen()
+    view = ReadingView(GatewayClient(f"http://127.0.0.1:{free_port()}", None), screen)
+    view.begin("resp_1")
+    assert screen.written.wait(60)
+    view.close()
+    assert "[waiting for the answer, " in screen.getvalue()
+    assert screen.getvalue().endswith(CLEARED)
 
 
 async def test_an_error_is_shown_in_plain_words_and_the_chat_goes_on(engine: MockEngine, tmp_path: Path) -> None:
