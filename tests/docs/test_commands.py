@@ -1,19 +1,25 @@
 """Every command in the documents is run, here or by another test, or has a reason why it is not."""
 
 import asyncio
+import importlib.util
 import os
 import re
 import shutil
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
+import typer
 from support.commands import bare_environment, served
+from support.doc_blocks import WRITTEN, inline_commands
 from support.doc_commands import COMMANDS, LABELS_RUN_ELSEWHERE, NOT_RUN, RUN_ELSEWHERE, counted, is_run_here
 from support.engine import MockEngine
 from support.tiny_model import write_tiny_model
+
+from antiphon.cli.commands import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted({command.block.page for command in COMMANDS})
@@ -31,6 +37,68 @@ def test_every_command_has_its_place() -> None:
     for file in {*RUN_ELSEWHERE.values(), *LABELS_RUN_ELSEWHERE.values()}:
         assert (ROOT / file).is_file(), file
     assert counted()["run as they are"] > len(COMMANDS) / 3
+
+
+# ---- in the text of a page -------------------------------------------------------------------------------------------
+
+INLINE = sorted(set(inline_commands()))
+TARGETS = frozenset(re.findall(r"^([\w-]+):(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE))
+ANTIPHON: Any = typer.main.get_command(app)
+# Of engines, which are not installed here.
+OTHER_MODULES = frozenset({"sglang.launch_server"})
+# They take the options of another program as well.
+TAKE_ALL = frozenset({"codex", "claude"})
+
+
+def test_the_commands_beside_the_code_are_read() -> None:
+    assert {"ARCHITECTURE.md", "bench/NOTES.md", "tests/golden/README.md"} <= {
+        page.relative_to(ROOT).as_posix() for page in WRITTEN
+    }
+    assert {"CONTRIBUTING.md", "bench/NOTES.md", "tests/golden/README.md", "docs/codex.md"} <= {page for page, _ in INLINE}
+
+
+@pytest.mark.parametrize(("page", "text"), INLINE)
+def test_a_command_in_the_text_is_one_that_exists(page: str, text: str) -> None:
+    program, *words = text.removeprefix("python ").split()
+    if program == "make":
+        assert words[0] in TARGETS
+    elif program == "-m":
+        assert words[0] in OTHER_MODULES or importlib.util.find_spec(words[0]) is not None
+    else:
+        assert unknown_words(words) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown"),
+    [
+        ("key limt ada", ["limt"]),
+        ("key limit ada --tokens", ["--tokens"]),
+        ("docter", ["docter"]),
+        ("--upstrem http://HOST:PORT", ["--upstrem"]),
+        ("codex --a-flag-of-codex", []),
+    ],
+)
+def test_a_word_that_no_command_has_is_found(text: str, unknown: list[str]) -> None:
+    assert unknown_words(text.split()) == unknown
+
+
+def unknown_words(words: list[str]) -> list[str]:
+    """Of a command of Antiphon: subcommands and options that it does not have."""
+    command = ANTIPHON
+    names = [word for word in words if not word.startswith("-")]
+    while hasattr(command, "commands") and names and words[0] == names[0]:
+        if names[0] not in command.commands:
+            return [names[0]]
+        command, names, words = command.commands[names[0]], names[1:], words[1:]
+    if command.name in TAKE_ALL:
+        return []
+    # `antiphon` alone serves.
+    serving = ANTIPHON.commands["serve"] if command is ANTIPHON else command
+    known = {name for parameter in (*serving.params, *command.params) for name in parameter.opts} | {"--help", "-h"}
+    return [word for word in words if word.startswith("-") and word.partition("=")[0] not in known]
+
+
+# ---- in blocks -------------------------------------------------------------------------------------------------------
 
 
 class Shell:

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -11,20 +10,13 @@ from pathlib import Path
 
 import pytest
 from support import settings_page
-from support.doc_blocks import FENCE, PAGES, ROOT, Block, blocks
+from support.doc_blocks import FENCE, PAGES, ROOT, WRITTEN, Block, blocks
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest
 
 from antiphon.settings.tables import ToolSettings
 
 BLOCKS = list(blocks())
-# Every page of the repository, those beside the code as well.
-WRITTEN = sorted(
-    ROOT / name
-    for name in subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"], cwd=ROOT, capture_output=True, text=True
-    ).stdout.splitlines()
-)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # Pages whose programs are run here; those of docs/clients.md need the clients, and those of docs/library.md have a test.
 PROGRAMS = [block for block in BLOCKS if block.language == "python" and block.page in ("README.md", "docs/quick_start.md")]

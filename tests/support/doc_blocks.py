@@ -1,17 +1,31 @@
 """The blocks of code in the documents, and the commands in them."""
 
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")] + sorted((ROOT / "docs").glob("*.md"))
+# Every page of the repository, those beside the code as well.
+WRITTEN = sorted(
+    ROOT / name
+    for name in subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+)
 # The languages of blocks whose lines are typed into a shell. In "console", those that begin with "$ "; the others are output.
 SHELLS = frozenset({"console", "bash", "sh"})
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # At the end of a command, two spaces before it.
 COMMENT = re.compile(r"  +# .*$")
+# In the text of a page. What is in angle brackets or has an ellipsis is the form of a command.
+INLINE = re.compile(r"`((?:make|antiphon|python -m) [^`<…]+)`")
 
 
 class Block(NamedTuple):
@@ -33,7 +47,7 @@ class Command(NamedTuple):
 
 
 def blocks() -> Iterator[Block]:
-    for page in PAGES:
+    for page in WRITTEN:
         text = page.read_text(encoding="utf-8")
         for found in FENCE.finditer(text):
             language, _, label = found[1].partition(" ")
@@ -47,6 +61,14 @@ def commands() -> Iterator[Command]:
         if block.language in SHELLS:
             for text in _lines(block):
                 yield Command(block, COMMENT.sub("", text))
+
+
+def inline_commands() -> Iterator[tuple[str, str]]:
+    """Those in the text of the pages, each with its page. A line may end inside of one."""
+    for page in WRITTEN:
+        text = FENCE.sub("", page.read_text(encoding="utf-8"))
+        for found in INLINE.finditer(text):
+            yield str(page.relative_to(ROOT)), " ".join(found[1].split())
 
 
 def _lines(block: Block) -> Iterator[str]:
