@@ -36,7 +36,11 @@ REQUEST = {"method": "POST", "path": "/v1/responses", "status": 200, "seconds": 
             "background resp_1 m 1→2 tok, 3.0 s",
         ),
         ("background", {"response_id": "resp_1", "outcome": "not_begun"}, "background resp_1 not_begun"),
-        ("waiting for engine", {"engine": "http://e", "reason": "refused"}, "Waiting for http://e: refused"),
+        (
+            "waiting for engine",
+            {"engine": "http://e", "reason": "refused"},
+            "Waiting for http://e: refused. It is used as soon as it answers",
+        ),
         ("listening", {"url": "http://u", "engines": ["http://e"]}, "Listening at http://u, not ready yet: looking for http://e"),
         (
             "listening",

@@ -64,7 +64,7 @@ def _tokens(members: Members) -> str | None:
 
 
 def _waiting(members: Members) -> str:
-    return f"Waiting for {members['engine']}: {members['reason']}"
+    return f"Waiting for {members['engine']}: {members['reason']}. It is used as soon as it answers"
 
 
 def _waiting_for_store(members: Members) -> str:

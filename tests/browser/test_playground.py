@@ -81,6 +81,15 @@ async def test_the_options_are_sent(page: Page, gateway: GatewayUnderTest, engin
     }
 
 
+async def test_the_models_are_those_that_answer_a_conversation(page: Page, gateway: GatewayUnderTest) -> None:
+    async with gateway.client.get(gateway.url + "/v1/models") as answer:
+        listed = {model["id"] for model in (await answer.json())["data"]}
+    # With the model of embeddings that comes with Antiphon.
+    assert listed == {"mock", "wordllama-256"}
+    await page.goto("/#/playground")
+    await expect(page.get_by_role("combobox", name="Model").locator("option")).to_have_text(["mock"])
+
+
 async def test_options_that_cannot_be_sent_are_named(page: Page, engine: MockEngine) -> None:
     await page.goto("/#/playground")
     await page.get_by_label("Tools, as JSON").fill("[{]")

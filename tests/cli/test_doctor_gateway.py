@@ -7,10 +7,13 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from msgspec import structs
 from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine, Refusal, text
 from support.tiny_model import write_tiny_model
 
+from antiphon.cli.doctor import NOTHING_TO_CHANGE, OWN_ENGINE, Report, conclusion
+from antiphon.engines.probes.findings import Finding, Verdict
 from bench.processes import free_port
 
 ALTERNATE = {"error": {"message": "Conversation roles must alternate user/assistant/user/assistant/..."}}
@@ -57,6 +60,15 @@ async def test_the_engines_of_the_gateway_are_tested_and_what_it_has_learned_is_
         assert "user and assistant have to alternate" in out
 
 
+def test_the_last_line_says_what_to_change() -> None:
+    works = Finding("tools", Verdict.WORKS, "", "", "", {})
+    partly = Finding("images", Verdict.PARTLY, "", "leaves them out", "start it with --mmproj", {})
+    report = Report("http://e", "plain", "m", [works, partly])
+    assert conclusion(report) == "To change on the engine, as the table says: images."
+    assert conclusion(structs.replace(report, findings=[works])) == NOTHING_TO_CHANGE
+    assert conclusion(structs.replace(report, is_embedded=True)) == OWN_ENGINE
+
+
 async def test_an_engine_that_is_named_is_tested_for_itself(engine: MockEngine, tmp_path: Path) -> None:
     other = MockEngine()
     await other.start()
@@ -85,6 +97,7 @@ async def test_the_embedded_engine_is_shown_as_its_gateway_knows_it(tmp_path: Pa
     assert "embedded llamacpp at http://127.0.0.1:" in out
     assert "model tiny, as the gateway at http://127.0.0.1:" in out
     assert "the engine closes a connection after each stream" in out
+    assert out.rstrip().endswith(OWN_ENGINE)
     (report,) = json.loads(as_json)["engines"]
     assert (report["embedded"], report["model"]) == (True, "tiny")
     assert "  embedded llamacpp" in shown

@@ -103,6 +103,10 @@ NO_GATEWAY = GatewayKnowledge()
 # The row about the help that a small model gets.
 HELP = "help"
 CHANGE_HELP = 'To change it: help = "auto", "off" or "full" in antiphon.toml, ANTIPHON_HELP or --model-help'
+# The last line about an engine.
+OWN_ENGINE = "There is nothing to change: Antiphon runs this engine itself, with the options that help."
+NOTHING_TO_CHANGE = "There is nothing to change on the engine."
+TO_CHANGE = "To change on the engine, as the table says: {capabilities}."
 NO_MODEL = "the engine lists no models. Name the model to test with --model NAME, or set default_model."
 
 
@@ -228,6 +232,16 @@ def _show(report: Report, gateway: str | None, console: Console) -> None:
         console.print(_known_table(report, gateway or ""))
     elif report.known is not None and not report.problem:
         console.print(Text(f"The gateway at {gateway} has learned nothing else of {report.model}."))
+    if not report.problem:
+        console.print(Text(conclusion(report), "bold"))
+
+
+def conclusion(report: Report) -> str:
+    """What the reader has to do."""
+    if report.is_embedded:
+        return OWN_ENGINE
+    advised = [finding.capability for finding in report.findings if finding.advice]
+    return TO_CHANGE.format(capabilities=", ".join(advised)) if advised else NOTHING_TO_CHANGE
 
 
 def _known_table(report: Report, gateway: str) -> Table:

@@ -40,6 +40,14 @@ def test_a_fact_without_a_value_has_words_too() -> None:
     assert Fact("call_id_length", 9, "probed").meaning == "ids of calls have exactly 9 characters"
 
 
+def test_tables_are_written_for_people_and_members_of_a_request_as_they_are_sent() -> None:
+    efforts = {"low": "low", "xhigh": "max"}
+    assert Fact("efforts", efforts, "dialect").meaning == "these efforts of reasoning are sent: low, xhigh as max"
+    sent = {"chat_template_kwargs": {"enable_thinking": False}}
+    words = 'thinking is switched off by {"chat_template_kwargs":{"enable_thinking":false}}'
+    assert Fact("no_thinking", sent, "dialect").meaning == words
+
+
 def test_a_fact_says_how_it_is_known() -> None:
     knowledge = EngineKnowledge(BY_NAME["plain"], [Model("m", 0, "x"), Model("n", 0, "x")])
     knowledge.learn("m", {"alternates": True}, "template")

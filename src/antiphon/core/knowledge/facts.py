@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+import msgspec
+
 from antiphon.core.knowledge.dialect import Dialect
 
 # Where a fact comes from: what is known of all engines of the kind, what a probe has shown, what the text of the chat template
@@ -23,7 +25,17 @@ class Fact(NamedTuple):
         words = WORDS[self.name]
         if isinstance(words, tuple):
             return words[not self.value]
-        return words.format(self.value) if self.value else WORDS_FOR_NONE[self.name]
+        if not self.value:
+            return WORDS_FOR_NONE[self.name]
+        if self.name == "efforts":
+            return words.format(_efforts(self.value))
+        # Members of a request, as they are in it.
+        return words.format(msgspec.json.encode(self.value).decode() if isinstance(self.value, Mapping) else self.value)
+
+
+def _efforts(sent: Mapping[str, str]) -> str:
+    """`low, medium, xhigh as max`"""
+    return ", ".join(effort if effort == name else f"{effort} as {name}" for effort, name in sent.items())
 
 
 # Fact → what it means. Of two texts, the first is for a fact that is true.
@@ -63,7 +75,7 @@ WORDS: Mapping[str, str | tuple[str, str]] = {
     "spells_prefix": ("Antiphon makes an answer begin so", "the model begins its answers so by itself"),
     "shows_schema": ("the engine shows a JSON schema to the model", "Antiphon puts a JSON schema into the prompt"),
     "max_tokens_member": "the limit of an answer is sent as `{}`",
-    "efforts": "efforts of reasoning are sent as {}",
+    "efforts": "these efforts of reasoning are sent: {}",
     "no_thinking": "thinking is switched off by {}",
     "thinks": ("the model thinks if it can", "thinking is switched off"),
     "takes_logprobs_with_tools": ("logprobs are taken beside tools", "logprobs are rejected beside tools"),

@@ -53,8 +53,9 @@ export class PlaygroundOptions {
   }
 
   async load() {
-    const { data } = await getJson("/v1/models");
-    show(this.model, options(data.map(({ id }) => [id, id])));
+    // `data` also has the model of embeddings that comes with Antiphon, which answers no conversation.
+    const { models } = await getJson("/v1/models");
+    show(this.model, options(models.map(({ slug }) => [slug, slug])));
     await this.tools.load();
   }
 
