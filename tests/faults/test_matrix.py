@@ -25,8 +25,15 @@ INTERVALS = Intervals(engine_retry=600, background_retry=0.01)
 COMPLETED = Outcome("completed")
 # Turns of the event loop in which nothing may change before the gateway counts as idle.
 QUIET_TURNS = 20
+EVERY_WAY = tuple(WAYS)
 # The other transport reads the same bytes by other means: what is made of them is the same.
-ON_TRANSPORT = {"fast": tuple(WAYS), "plain": ("stream", "whole")}
+ON_PLAIN = ("stream", "whole")
+
+
+def ways_for(row: Row, kind: str) -> tuple[str, ...]:
+    """Of the sample, a third: three rows that follow each other have all."""
+    at = ROWS.index(row)
+    return {"fast": EVERY_WAY[at % 3 :: 3], "fast, every way": EVERY_WAY, "plain": ON_PLAIN}[kind]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -81,7 +88,9 @@ class Cell:
                 pass
 
     def runs_left(self) -> int:
-        gc.collect()
+        """Garbage is only looked for where anything is left."""
+        if sum(run() is not None for run in self._runs) > 1:
+            gc.collect()
         return sum(run() is not None for run in self._runs)
 
 
@@ -95,11 +104,13 @@ async def cell(**settings: Any) -> AsyncIterator[Cell]:
         yield Cell(gateway, engine, socket)
 
 
-@pytest.mark.parametrize("transport", ["fast", pytest.param("plain", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "kind", ["fast", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("fast, every way", "plain"))]
+)
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
-async def test_a_fault_ends_once_as_it_should_and_leaves_nothing(row: Row, transport: str) -> None:
-    ways = ON_TRANSPORT[transport]
-    async with cell(transport=transport, **row.settings) as running:
+async def test_a_fault_ends_once_as_it_should_and_leaves_nothing(row: Row, kind: str) -> None:
+    ways = ways_for(row, kind)
+    async with cell(transport=kind.partition(",")[0], **row.settings) as running:
         engine = running.engine
         assert [await running.ask(way) for way in ways] == [COMPLETED] * len(ways)
         before = await running.idle()
