@@ -29,9 +29,9 @@ HELLO = 655
 # The same for a chat request that is passed on, whose answer is not streamed.
 PASSED = 180
 # Functions that are called for one more delta of a text, from the engine's bytes to the client's, those written in C included.
-DELTA = 11.3
+DELTA = 9.3
 # The same for a delta of Markdown with a line break, where tools are offered: it is searched for calls.
-LINE = 22.3
+LINE = 20.3
 # The same for reading the body of a request with a history of 200 items, and converting it for the engine.
 HISTORY = 4844
 # The same for bringing that history into the form in which it is stored.

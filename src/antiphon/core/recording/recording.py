@@ -58,7 +58,8 @@ class ReceivedPieces:
         self._middles: list[bytes] = []
         self._around: list[Around] = []
         self._looks = 0
-        self._share(NOTHING)
+        # Nothing is shared, so no piece is long enough.
+        self._shared, self._least = NOTHING, sys.maxsize
         for piece in pieces:
             self.append(piece)
 
@@ -79,11 +80,12 @@ class ReceivedPieces:
             self._append_whole(piece)
 
     def _append_whole(self, piece: bytes) -> None:
-        self._write_down()
-        if self._middles and self._looks < MOST_LOOKS and max(len(piece), len(self._middles[-1])) <= LONGEST_COMPARED:
-            self._looks += 1
-            shared = _in_common(self._shared, piece)
-            self._share(shared if shared is not NOTHING else _in_common(Around(self[-1], self[-1]), piece))
+        if self._middles:
+            self._write_down()
+            if self._looks < MOST_LOOKS and max(len(piece), len(self._middles[-1])) <= LONGEST_COMPARED:
+                self._looks += 1
+                shared = _in_common(self._shared, piece)
+                self._share(shared if shared is not NOTHING else _in_common(Around(self[-1], self[-1]), piece))
         self._middles.append(piece)
         self._around.append(NOTHING)
 
