@@ -15,6 +15,6 @@ def kept_connections(engine: Engine) -> int:
 def is_paused(engine: Engine) -> bool:
     """Whether the gateway has stopped reading what the engine sends."""
     if isinstance(engine._chat, FastEndpoint):
-        return any(not connection._transport.is_reading() for connection in engine._chat._open)
+        return any(not connection.transport.is_reading() for connection in engine._chat._open)
     assert engine._session.connector is not None
     return any(connection._reading_paused for connection in engine._session.connector._acquired)

@@ -39,8 +39,8 @@ def test_usages_are_summed_member_by_member() -> None:
 
 def test_the_last_report_of_an_answer_counts() -> None:
     count = UsageCount()
-    count.report(usage(1, 1))
-    count.report(usage(3, 4))
+    count.current = usage(1, 1)
+    count.current = usage(3, 4)
     count.end_reported(Written(0, 0))
-    count.report(usage(5, 6))
+    count.current = usage(5, 6)
     assert count.total() == usage(8, 10)

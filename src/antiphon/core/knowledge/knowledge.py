@@ -149,8 +149,13 @@ class EngineKnowledge:
     def facts(self) -> KnownFacts:
         """What is known now. Only what is assumed is copied: all else is never changed, but replaced. As long as nothing has
         changed, it is the same object."""
-        if (last := self._last_facts) is not None and self._is_as(last):
-            return last
+        last = self._last_facts
+        if last is not None and not (self._assumed or last.assumed):
+            # Nothing has been replaced since. What was replaced by an equal value counts as changed.
+            same = last.name == self.name and last.dialect is self.dialect and last.models is self._models
+            learned = last.learned is self._learned and last.sampling is self.sampling and last.repeated is self._repeated
+            if same and learned and last.takes_any_model == self.takes_any_model:
+                return last
         facts = KnownFacts(
             self.name,
             self.dialect,
@@ -164,12 +169,6 @@ class EngineKnowledge:
         if last is None or facts != last:
             self._last_facts = last = facts
         return last
-
-    def _is_as(self, facts: KnownFacts) -> bool:
-        """Nothing has been replaced since, and nothing is assumed. What was replaced by an equal value counts as changed."""
-        same = facts.name == self.name and facts.dialect is self.dialect and facts.models is self._models
-        learned = facts.learned is self._learned and facts.sampling is self.sampling and facts.repeated is self._repeated
-        return same and learned and facts.takes_any_model == self.takes_any_model and not (self._assumed or facts.assumed)
 
     @property
     def models(self) -> tuple[Model, ...]:

@@ -200,7 +200,7 @@ class Recording(Struct):
     calls: list[Call] = field(default_factory=list)
     # The pieces of the engine's answers, and when each came. Two lists: a pair for each would cost much more.
     pieces: ReceivedPieces = field(default_factory=ReceivedPieces)
-    times: "array[float]" = field(default_factory=partial(array, "d"))
+    times: "array[float]" = field(default_factory=partial(array, "d"))  # type: ignore[arg-type]
     # The bytes of memory that it takes, about.
     size: int = 0
     # Nothing more is added: it would be too large.

@@ -357,9 +357,14 @@ class Gateway:
         spent = self.budgets.notice(owner) if self.budgets.are_set else None
         attached, left_out = NOT_ATTACHED if compact else self.attached_to(read, owner, (named, chosen.model))
         environment = self._environments.make(self.environment, owner)
+        if request.background:
+            # A copy: it may have to be prepared again.
+            request = structs.replace(request, model=chosen.model)
+        else:
+            request.model = chosen.model
         make_exchange = partial(
             Exchange if recording is None else recording.make_exchange,
-            _answered_by(chosen.model, request),
+            request,
             [engine.knowledge for engine in chosen.engines],
             _as_spoken(read.protocol, environment) if read.protocol.is_plain else environment,
             history=history,
@@ -455,12 +460,3 @@ def _to_queued(read: ReceivedRequest, sealer: Sealer) -> bytes:
 def _as_spoken(protocol: ClientProtocol, environment: Environment) -> Environment:
     """What the exchanges of this protocol get, which is plain."""
     return environment.plain(helps=protocol.gets_help)
-
-
-def _answered_by(model: str | None, request: CreateResponse) -> CreateResponse:
-    """The request, with the name of the model that answers."""
-    if request.background:
-        # A copy: it may have to be prepared again.
-        return structs.replace(request, model=model)
-    request.model = model
-    return request

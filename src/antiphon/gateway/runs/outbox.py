@@ -113,17 +113,15 @@ class ByteStream(Protocol):
     async def drain(self) -> None: ...
 
 
-class EncodedSink:
+class EncodedSink(Struct, eq=False):
     """Events to a client, encoded as its protocol has them."""
 
-    __slots__ = ("_encoder", "_head", "_stream", "_tail", "_template")
-
-    def __init__(self, stream: ByteStream, encoder: Encoder) -> None:
-        self._stream = stream
-        self._encoder = encoder
-        # The template of the last delta, as the encoder has it.
-        self._template: DeltaTemplate | None = None
-        self._head = self._tail = b""
+    _stream: ByteStream
+    _encoder: Encoder
+    # The template of the last delta, as the encoder has it.
+    _template: DeltaTemplate | None = None
+    _head: bytes = b""
+    _tail: bytes = b""
 
     def write(self, events: Sequence[AnyEvent], *, last: bool = False) -> bool:
         if len(events) > 1 or last:
@@ -190,10 +188,6 @@ class Outbox:
     def add(self, events: list[AnyEvent]) -> None:
         self.unsent += events
 
-    def take(self) -> list[AnyEvent]:
-        events, self.unsent = self.unsent, []
-        return events
-
     def flush(self) -> None:
         """Writes what there is, and pauses the engine if the client does not keep up."""
         events = self.unsent
@@ -206,11 +200,6 @@ class Outbox:
         if self.sink.write(events) and self._resuming is None:
             self.flow.pause()
             self._resuming = asyncio.create_task(self._resume())
-
-    def write_last(self, events: Sequence[AnyEvent]) -> bool:
-        """The terminal event is among them. True: the client has not read as much as was written."""
-        self.observers.see(events)
-        return self.sink.write(events, last=True)
 
     async def drain(self, until: float | None, response_id: str) -> None:
         """A client that does not read gets no more time than others. Raises ConnectionResetError: it has to be left.

@@ -126,7 +126,11 @@ class ResponseRun:
 
     @property
     def notices(self) -> list[str]:
-        return self._exchange.notices
+        exchange = self._exchange
+        if isinstance(exchange.step, Ask) and not self._outbox.begun:
+            # No answer has changed anything since the response got those that there are.
+            return exchange.response.antiphon_notices or []
+        return exchange.notices
 
     @property
     def owner(self) -> str | None:
@@ -218,13 +222,14 @@ class ResponseRun:
     async def _end(self) -> ApiError | None:
         """The response is stored before its terminal event is sent: a client that has seen it can continue it at once."""
         exchange, outbox, calls = self._exchange, self._outbox, self.calls
-        unsent = outbox.take()
+        unsent, outbox.unsent = outbox.unsent, []
         last = [*unsent, *(await calls.make(exchange.end, in_thread=True) if calls.is_large else exchange.end())]
         try:
             await self.recorder.record(exchange.stored_response, last)
         except ApiError as error:
             last = [*unsent, *exchange.end(error)]
-        is_behind = outbox.write_last(last)
+        outbox.observers.see(last)
+        is_behind = outbox.sink.write(last, last=True)
         failed = exchange.error
         outbox.observers.end(exchange.response, calls.aborted or failed)
         # A journal has to be written, and a client that does not keep up to read.

@@ -125,7 +125,7 @@ async def _answer_whole(request: web.Request, run: ResponseRun, received: Receiv
 async def _stream(request: web.Request, run: ResponseRun, received: ReceivedRequest) -> web.StreamResponse:
     app, protocol = request.app[APP], received.protocol
     await run.connect(app.gateway.heartbeat)
-    if run.error is not None and not protocol.is_responses:
+    if not protocol.is_responses and run.error is not None:
         # Only clients of the Responses API know such an error as an event.
         raise run.error
     response = _event_stream(protocol, [*map(received.in_own_words, run.notices)])

@@ -77,10 +77,15 @@ class FastEventStream:
             data = take_head(self._writer) + data
         if last:
             data += take_end(self._writer)
-        if self._descriptor is not None and not self._transport.get_write_buffer_size():
-            self._direct = self._descriptor
-            return self._send(self._descriptor, data)
-        return self._queue(data)
+        if self._descriptor is None or self._transport.get_write_buffer_size():
+            return self._queue(data)
+        self._direct = self._descriptor
+        try:
+            sent = os.write(self._descriptor, data)
+        except OSError:
+            # It is full, or broken: the transport finds that out itself, and knows what to do.
+            sent = 0
+        return sent < len(data) and self._queue(data[sent:])
 
     def write_event(self, event: bytes) -> bool:
         descriptor = self._direct
@@ -90,17 +95,9 @@ class FastEventStream:
             return False
         data = b"%x\r\n%b\r\n" % (len(event), event)
         try:
-            # As `_send` does it, with a call less for every delta.
+            # As above.
             sent = os.write(descriptor, data)
         except OSError:
-            sent = 0
-        return sent < len(data) and self._queue(data[sent:])
-
-    def _send(self, descriptor: int, data: bytes) -> bool:
-        try:
-            sent = os.write(descriptor, data)
-        except OSError:
-            # It is full, or broken: the transport finds that out itself, and knows what to do.
             sent = 0
         return sent < len(data) and self._queue(data[sent:])
 

@@ -115,7 +115,8 @@ def body_to_request(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> tupl
     if not value.keys().isdisjoint(INSTEAD):
         _refuse_chat_fields(value)
     ours = value.keys() & INTERNAL
-    request = _to_request({name: value[name] for name in value if name not in ours} if ours else value)
+    given = {name: value[name] for name in value if name not in ours} if ours else value
+    request = _with_items(given) if type(given.get("input")) is list else convert(given, CreateResponse, "")
     check_request(request, limits)
     if (request.prompt_cache_options or {}).get("prewarm") is True:
         # The client wants no answer.
@@ -125,10 +126,10 @@ def body_to_request(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> tupl
     return request, [] if is_plain else sorted(_unknown(value, CreateResponse))
 
 
-def _to_request(value: dict[str, Any]) -> CreateResponse:
+def _with_items(value: dict[str, Any]) -> CreateResponse:
     """Items are objects, and that is all that is said of them here: a list of objects is taken as it is, instead of copied."""
-    items = value.get("input")
-    if not isinstance(items, list) or set(map(type, items)) != {dict}:
+    items = value["input"]
+    if set(map(type, items)) != {dict}:
         return convert(value, CreateResponse, "")
     request = convert({**value, "input": None}, CreateResponse, "")
     request.input = items
