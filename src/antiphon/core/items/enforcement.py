@@ -41,6 +41,10 @@ class Verdict(Enum):
     FAIL = "rather no answer than this one"
 
 
+# Looked up once: it is the verdict on nearly every item.
+SHOW = Verdict.SHOW
+
+
 class Rejection(NamedTuple):
     """What the model is asked for again, and why. Without a call, its answer in words was rejected."""
 
@@ -91,9 +95,9 @@ class Enforcement(Struct, eq=False):
         """Of an item that is about to be emitted, and was checked."""
         if state.check is None and not isinstance(state, CallState):
             # Nothing is required of a thought, nor of words that may be anything.
-            return Verdict.SHOW
+            return SHOW
         verdict = self._judge(state)
-        if verdict is Verdict.SHOW and isinstance(state, CallState):
+        if verdict is SHOW and isinstance(state, CallState):
             self._shown_in_round += 1
             if state.must_run:
                 self.runs.start(state)
@@ -121,7 +125,7 @@ class Enforcement(Struct, eq=False):
             return Verdict.DROP
         complaint, binding = self._complaint(state)
         if complaint is None:
-            return Verdict.SHOW
+            return SHOW
         if isinstance(state, CallState) and self._shown_in_round and self._is_withheld(state):
             # Asked again, the model would make the call beside it once more.
             self.left_out.add_looping(state)
@@ -131,7 +135,7 @@ class Enforcement(Struct, eq=False):
             self._reject(Rejection(complaint, call, "" if call else state.written))
             return Verdict.REJECT
         if not binding:
-            return Verdict.SHOW
+            return SHOW
         if isinstance(state, CallState) and self._is_in_loop(state):
             self.left_out.add_looping(state)
             return Verdict.DROP

@@ -11,7 +11,7 @@ from antiphon.core.checks.work import CheckOutcome, CheckWork
 from antiphon.core.events.lifecycle import Numbering
 from antiphon.core.events.plain_deltas import AnyEvent, FastPath
 from antiphon.core.items.calls import CallState
-from antiphon.core.items.enforcement import Enforcement, Verdict
+from antiphon.core.items.enforcement import SHOW, Enforcement, Verdict
 from antiphon.core.items.item_state import ItemState
 from antiphon.errors import ApiError, EngineDisagrees
 from antiphon.wire.events import Event
@@ -180,8 +180,8 @@ class ItemSequence:
 
     def _show(self, state: ItemState) -> None:
         admitted = isinstance(state, CallState) and state.admitted
-        verdict = Verdict.SHOW if admitted else self._enforcement.judge(state)
-        if verdict is Verdict.SHOW:
+        verdict = SHOW if admitted else self._enforcement.judge(state)
+        if verdict is SHOW:
             self.live = state
             self.opened.append(state)
             self.numbering.number_all(state.open(len(self.opened) - 1), self.events.append)
@@ -210,7 +210,7 @@ class ItemSequence:
             if not self._is_checked(state):
                 return
             verdict = self._enforcement.judge(state)
-            if verdict is Verdict.SHOW:
+            if verdict is SHOW:
                 state.admitted = True
             else:
                 at = self.waiting.index(state)
