@@ -61,7 +61,8 @@ async def _wheel_file(
         else:
             await asyncio.to_thread(_check_wheel, wheel, part, known)
             os.replace(part, done)
-    progress(_size(done), _size(done))
+        # Of those that an earlier run has fetched, each would look like a download.
+        progress(_size(done), _size(done))
     return done
 
 
