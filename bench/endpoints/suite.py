@@ -1,4 +1,4 @@
-"""A conformance suite that others wrote, llm-comply: its tests of each API, with a real model.
+"""A conformance suite that others wrote, llm-comply: its tests of each API. The weights are random.
 
 Its tests of the Responses API are those that openresponses.org publishes, without those over WebSockets.
 """
@@ -13,11 +13,12 @@ from pathlib import Path
 
 import msgspec
 from support.llamacpp import running_llamacpp
+from support.tiny_model import write_tiny_model
 
 from antiphon.engines.embedded.gguf_header import read_header
 from antiphon.engines.embedded.weights import template_for
 from bench.endpoints.results import MOST_SHOWN, Finding, Results
-from bench.endpoints.subjects import SUBJECTS, Endpoint, engine_at, setup, weights
+from bench.endpoints.subjects import LITELLM_MODEL, SUBJECTS, Endpoint, Engine, engine_at, setup
 from bench.processes import BenchFailed
 from bench.subjects import LITELLM
 
@@ -71,17 +72,20 @@ def findings(api: str, subject: str, tests: list[Verdict]) -> list[Finding]:
 async def measure(chosen: Namespace, results: Results) -> None:
     if not PROGRAM.exists():
         raise BenchFailed(NO_PROGRAM)
-    file = await weights(chosen.reader)
-    with (
-        tempfile.TemporaryDirectory(prefix="antiphon-bench-") as folder,
-        running_llamacpp(file, template=template_for(read_header(file)), context=CONTEXT) as url,
-    ):
-        engine = await engine_at(url)
-        for name in chosen.subjects:
-            async with SUBJECTS[name].start(engine, Path(folder)) as endpoint:
-                results.add(setup(PART, SUBJECTS[name], engine, f"llm-comply {VERSION}"))
-                for api in FORMATS:
-                    found = findings(api, name, await run(endpoint, api))
-                    results.add(*found)
-                    for each in found:
-                        print(f"{name:<10}{api:<10}{each.right}  {each.name} {each.wrong}", file=sys.stderr)
+    with tempfile.TemporaryDirectory(prefix="antiphon-bench-") as folder:
+        # They end an answer by themselves, which a small model may not.
+        weights = write_tiny_model(Path(folder) / "random-weights.gguf", context=2 * CONTEXT)
+        template = template_for(read_header(weights))
+        with running_llamacpp(weights, alias=LITELLM_MODEL, template=template, context=CONTEXT) as url:
+            await _test(await engine_at(url), Path(folder), chosen, results)
+
+
+async def _test(engine: Engine, folder: Path, chosen: Namespace, results: Results) -> None:
+    for name in chosen.subjects:
+        async with SUBJECTS[name].start(engine, folder) as endpoint:
+            results.add(setup(PART, SUBJECTS[name], engine._replace(model="random weights"), f"llm-comply {VERSION}"))
+            for api in FORMATS:
+                found = findings(api, name, await run(endpoint, api))
+                results.add(*found)
+                for each in found:
+                    print(f"{name:<10}{api:<10}{each.right}  {each.name} {each.wrong}", file=sys.stderr)
