@@ -41,8 +41,8 @@ schemas of its own. For Responses it has ten tests with the names of those that
 Open Responses' own program was not run: it comes from GitHub, which the machine of this page does not reach.
 
 The weights are random and see nothing, so the tests of images fail everywhere; those of thoughts are left out. In whole answers
-of Messages and Chat Completions, the suite requires members that all three leave out, such as `inference_geo` and `refusal`. Its
-tests of compaction also pass where there is no such endpoint. Its broken request for Responses has no model: llama.cpp and
+of Messages and Chat Completions, the suite requires members that all three leave out, such as `inference_geo` and `refusal`.
+Its tests of compaction also pass where there is no such endpoint. Its broken request for Responses has no model: llama.cpp and
 Antiphon answer it with the one that they have.
 """
 QUESTIONS = """\
