@@ -1,5 +1,6 @@
 """Child processes that never outlive the run, the cores they run on, and the CPU time and memory that they take."""
 
+import asyncio
 import contextlib
 import http.client
 import itertools
@@ -9,8 +10,9 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 READY_WITHIN = 60.0
 STOPPED_WITHIN = 3.0
@@ -36,6 +38,16 @@ def allow_many_descriptors() -> None:
     """Each stream takes two of a server, which has our limit."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
+    """A signal ends the measurement like Ctrl-C, so that all that it has started is stopped."""
+    measuring = asyncio.create_task(work)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # Once: a second one must not interrupt the stopping.
+        loop.add_signal_handler(number, lambda: measuring.cancelling() or measuring.cancel())
+    await measuring
 
 
 @contextlib.contextmanager

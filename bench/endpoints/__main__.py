@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.endpoints.results import RESULTS, Results, compact
 from bench.endpoints.subjects import SUBJECTS
-from bench.processes import BenchFailed
+from bench.processes import BenchFailed, until_stopped
 
 # A module of this package for each. One that is not asked for is not imported: it may need packages of the tests.
 PARTS = ("checks", "suite", "questions", "cache")
@@ -62,13 +62,15 @@ def main() -> int:
             other = Results(chosen.merge)
             results.add(*other.setups.values(), *other.findings.values())
         else:
-            asyncio.run(measure(chosen, results))
+            asyncio.run(until_stopped(measure(chosen, results)))
     except (BenchFailed, ExceptionGroup) as failed:
         reasons = failed.exceptions if isinstance(failed, ExceptionGroup) else [failed]
         print(*(f"bench: {reason!r}" for reason in reasons), sep="\n", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
+    except asyncio.CancelledError:
+        return 143
     compact(results, chosen.results)
     return 0
 

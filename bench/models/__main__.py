@@ -7,7 +7,6 @@ made of. A measurement that was interrupted is continued where it ended.
 import argparse
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -19,7 +18,7 @@ from bench.models.page import PAGE, left_out, page, tables
 from bench.models.plan import measure
 from bench.models.results import PARTS, RESULTS, read_results
 from bench.models.subjects import SUBJECTS
-from bench.processes import BenchFailed
+from bench.processes import BenchFailed, until_stopped
 
 MODEL = "qwen2.5-coder-1.5b"
 THREADS = "ANTIPHON_MODEL_THREADS"
@@ -90,16 +89,6 @@ def _names_of(known: Iterable[str]) -> Callable[[str], list[str]]:
     return names
 
 
-async def until_stopped(chosen: argparse.Namespace) -> None:
-    """A signal ends the measurement like Ctrl-C, so that all that it has started is stopped."""
-    measuring = asyncio.create_task(measure(chosen))
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # Once: a second one must not interrupt the stopping.
-        loop.add_signal_handler(number, lambda: measuring.cancelling() or measuring.cancel())
-    await measuring
-
-
 def main() -> int:
     chosen = options()
     if chosen.threads:
@@ -108,7 +97,7 @@ def main() -> int:
         if not chosen.page_only:
             if "tasks" in chosen.parts:
                 installed_codex(chosen.codex)
-            asyncio.run(until_stopped(chosen))
+            asyncio.run(until_stopped(measure(chosen)))
         report(chosen)
     except (BenchFailed, CannotEmbed, ExceptionGroup) as failed:
         # Several gateways fail together, each for its own reason.

@@ -1,5 +1,8 @@
 """The questions with function tools: asked of each API, judged, and continued where a run was stopped; and their page."""
 
+import asyncio
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,7 +10,8 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from support.engine import MockEngine, Refusal, answer, call, text
+from support.doc_blocks import ROOT
+from support.engine import MockEngine, Refusal, Writer, answer, call, text
 from support.gateway import GatewayUnderTest
 from support.servers import running_app
 
@@ -16,6 +20,7 @@ from bench.endpoints.__main__ import options
 from bench.endpoints.questions import APIS, KINDS, QUESTIONS, ask, ask_all, counts, left, measure
 from bench.endpoints.results import Finding, Results, Setup, compact
 from bench.endpoints.subjects import SUBJECTS, Endpoint, engine_at
+from bench.processes import family
 
 PENCILS = next(each for each in QUESTIONS if each.text == "Order 12 pencils.")
 CAPITAL = next(each for each in QUESTIONS if each.text == "What is the capital of Peru?")
@@ -99,6 +104,28 @@ def answers(value: Any) -> Callable[[web.Request], Any]:
         return web.json_response(value)
 
     return handler
+
+
+async def test_a_signal_ends_a_run_and_the_gateway_that_it_has_started(engine: MockEngine, tmp_path: Path) -> None:
+    async def says_nothing(write: Writer) -> None:
+        await asyncio.Event().wait()
+
+    engine.otherwise = lambda body: says_nothing
+    engine.paths["/props"] = {"build_info": "b1"}
+    command = ["-m", "bench.endpoints", "--parts", "questions", "--subjects", "antiphon", "--engine", engine.url]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *command, "--results", str(tmp_path / "found.jsonl"), cwd=ROOT, stderr=PIPE
+    )
+    await engine.asked.wait()
+    _, *started = family(process.pid)
+    process.terminate()
+    assert await process.wait() == 143
+    assert started
+    assert [each for each in started if is_there(each)] == []
+
+
+def is_there(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
 
 
 # ---- results and their page ------------------------------------------------------------------------------------------
