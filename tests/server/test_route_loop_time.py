@@ -8,7 +8,7 @@ import gzip
 import re
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -65,19 +65,22 @@ def members(value: bytes, size: int) -> bytes:
     return b"{" + b",".join(b'"k%08d":%b' % (at, value) for at in range(count)) + b"}"
 
 
-def generic(size: int) -> Iterator[tuple[str, bytes]]:
-    """Shapes that any route may be sent."""
-    yield "one long string", b'{"model":"mock","name":"%b"}' % repeated(b"x", size)
-    yield "one long string of escapes", b'{"model":"mock","name":"%b"}' % repeated(b"\\u00e9", size)
-    yield "many members", members(b"0", size)
-    yield "many metadata members", b'{"model":"mock","metadata":%b}' % members(b'"v"', size)
-    yield "many small items", b'{"model":"mock","items":%b}' % listed(b'{"a":1}', size)
-    yield "arrays", b'{"model":"mock","a":%b}' % listed(b"[]", size)
-    yield "numbers", b'{"model":"mock","a":%b}' % listed(b"1.5", size)
-    yield "deep", b'{"model":"mock","a":%b%b}' % (repeated(b"[", size // 2), repeated(b"]", size // 2))
-    yield "deep again and again", b'{"model":"mock","a":%b}' % listed(b"[" * 100 + b"]" * 100, size)
-    yield "no JSON at its end", b'{"model":"mock","a":%b]' % listed(b"{}", size)
-    yield "an array", listed(b"{}", size)
+@lru_cache(maxsize=1)
+def generic(size: int) -> list[tuple[str, bytes]]:
+    """Shapes that any route may be sent. To make them takes as long as to send them."""
+    return [
+        ("one long string", b'{"model":"mock","name":"%b"}' % repeated(b"x", size)),
+        ("one long string of escapes", b'{"model":"mock","name":"%b"}' % repeated(b"\\u00e9", size)),
+        ("many members", members(b"0", size)),
+        ("many metadata members", b'{"model":"mock","metadata":%b}' % members(b'"v"', size)),
+        ("many small items", b'{"model":"mock","items":%b}' % listed(b'{"a":1}', size)),
+        ("arrays", b'{"model":"mock","a":%b}' % listed(b"[]", size)),
+        ("numbers", b'{"model":"mock","a":%b}' % listed(b"1.5", size)),
+        ("deep", b'{"model":"mock","a":%b%b}' % (repeated(b"[", size // 2), repeated(b"]", size // 2))),
+        ("deep again and again", b'{"model":"mock","a":%b}' % listed(b"[" * 100 + b"]" * 100, size)),
+        ("no JSON at its end", b'{"model":"mock","a":%b]' % listed(b"{}", size)),
+        ("an array", listed(b"{}", size)),
+    ]
 
 
 def with_list(member: str, unit: Any, size: int, **others: Any) -> bytes:
