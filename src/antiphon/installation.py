@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 # As in pyproject.toml: extra → the packages that it installs.
 EXTRAS: Mapping[str, tuple[str, ...]] = {
@@ -115,6 +114,9 @@ def this_installation() -> Installation:
         files = distribution("antiphon")
     except PackageNotFoundError:
         return Installation(python, prefix, "pip", None, False, extras)
+    # Imported here: it brings all of `http` and `email`, for which other processes than a gateway have no use.
+    from urllib.request import url2pathname
+
     address = json.loads(files.read_text("direct_url.json") or "{}")
     source = urlsplit(address.get("url", ""))
     return Installation(
