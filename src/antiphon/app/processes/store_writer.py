@@ -2,7 +2,9 @@
 replaced."""
 
 import asyncio
+import contextlib
 import logging
+import os
 import socket
 from asyncio.subprocess import PIPE, Process
 from pathlib import Path
@@ -25,20 +27,29 @@ ENDED_WITHIN = 15.0
 
 
 class WriterProcess(Child):
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, orders: int) -> None:
+        """`orders`: the file descriptor of the pipe to its standard input."""
         super().__init__(process)
+        self._orders: int | None = orders
         assert process.stdout is not None
         self.follow(self._read(process.stdout))
 
     @classmethod
     async def spawn(cls, begin: Begin, listening: socket.socket) -> "WriterProcess":
         descriptor = listening.fileno()
-        process = await asyncio.create_subprocess_exec(
-            *python_command(MODULE, str(descriptor)), stdin=PIPE, stdout=PIPE, pass_fds=(descriptor,)
-        )
-        assert process.stdin is not None
-        process.stdin.write(msgspec.json.encode(begin) + b"\n")
-        return cls(process)
+        # A pipe of our own: it can be written to before there is a process, and also if that has died at once.
+        its_end, orders = os.pipe()
+        os.write(orders, msgspec.json.encode(begin) + b"\n")
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *python_command(MODULE, str(descriptor)), stdin=its_end, stdout=PIPE, pass_fds=(descriptor,)
+            )
+        except BaseException:
+            os.close(orders)
+            raise
+        finally:
+            os.close(its_end)
+        return cls(process, orders)
 
     async def _read(self, output: asyncio.StreamReader) -> None:
         async for line in lines_of(output):
@@ -47,11 +58,21 @@ class WriterProcess(Child):
 
     async def leave(self, *, at_once: bool) -> None:
         """`at_once`: also if workers are connected. They connect to the next one."""
-        assert self.process.stdin is not None
-        if at_once:
-            self.process.stdin.write(END)
-        self.process.stdin.close()
+        if at_once and self._orders is not None:
+            with contextlib.suppress(BrokenPipeError):
+                os.write(self._orders, END)
+        self._close_orders()
         await self.end_within(ENDED_WITHIN)
+
+    async def end(self) -> str:
+        how = await super().end()
+        self._close_orders()
+        return how
+
+    def _close_orders(self) -> None:
+        if self._orders is not None:
+            os.close(self._orders)
+            self._orders = None
 
 
 class StoreWriter:
