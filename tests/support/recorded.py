@@ -45,7 +45,7 @@ def record(
     recording = Recording(body, lambda: float(next(ticks)), environment=environment)
 
     def ask(step: Ask) -> Iterator[bytes]:
-        recording.note(ASKED, ENGINE)
+        recording.note(recording.part + ASKED, ENGINE)
         answer = next(script)
         if isinstance(answer, ApiError):
             raise answer

@@ -231,17 +231,18 @@ class Traffic(RuleBasedStateMachine):
         ticket, self.next = self.next, self.next + 1
         was_full = self.queue.is_full or not self.may_run(owner)
         try:
-            displaced = self.queue.enter(ticket, owner, self.next, patient=patient)
+            entered = self.queue.enter(ticket, owner, self.next, patient=patient)
         except QueueFull:
             assert was_full
             assert not patient
             assert self.queue.waiting == self.MOST_WAITING
             return
-        if displaced is not None:
-            assert displaced in self.waiting
-            assert displaced not in self.patient
-            assert self.owners[displaced] != owner
-            self.waiting.remove(displaced)
+        assert (entered == ticket) == self.queue.runs(ticket)
+        if entered is not None and entered != ticket:
+            assert entered in self.waiting
+            assert entered not in self.patient
+            assert self.owners[entered] != owner
+            self.waiting.remove(entered)
         self.owners[ticket] = owner
         if patient:
             self.patient.add(ticket)
