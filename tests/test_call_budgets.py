@@ -25,7 +25,7 @@ from antiphon.wire.responses import CreateResponse
 
 ROOM = 1.05
 # Functions of the gateway that are called between the request's first byte and the answer's last; resumed coroutines count.
-HELLO = 498
+HELLO = 499
 # The same for a chat request that is passed on, whose answer is not streamed.
 PASSED = 180
 # Functions that are called for one more delta of a text, from the engine's bytes to the client's, those written in C included.

@@ -18,7 +18,7 @@ from antiphon.gateway.runs.gateway import Enqueued, ReceivedRequest
 from antiphon.gateway.runs.input_counts import count_input
 from antiphon.gateway.runs.observers import arrive
 from antiphon.gateway.runs.outbox import EncodedSink, NoSink
-from antiphon.gateway.runs.run import ResponseRun
+from antiphon.gateway.runs.run import ResponseRun, Running
 from antiphon.gateway.runs.status import run_summary
 from antiphon.gateway.state.record_format import record_to_response
 from antiphon.ids import new_id
@@ -59,7 +59,7 @@ async def create(request: web.Request, bodies: Bodies, protocol: ClientProtocol 
         if received.request.background:
             return await _answer_enqueued(request, await gateway.enqueue(received))
         run = await gateway.begin(received)
-        async with gateway.running(run):
+        async with Running(gateway.in_flight, run):
             try:
                 return await (_stream if received.request.stream else _answer_whole)(request, run, received)
             finally:
@@ -124,7 +124,7 @@ async def _answer_whole(request: web.Request, run: ResponseRun, received: Receiv
 
 async def _stream(request: web.Request, run: ResponseRun, received: ReceivedRequest) -> web.StreamResponse:
     app, protocol = request.app[APP], received.protocol
-    await run.connect(app.gateway.heartbeat)
+    await run.connect(app.gateway.equipment.timeouts.heartbeat)
     if not protocol.is_responses and run.error is not None:
         # Only clients of the Responses API know such an error as an event.
         raise run.error
