@@ -54,6 +54,8 @@ class CachedEmbedder:
         self._embedder = embedder
         CACHE.mkdir(parents=True, exist_ok=True)
         self._cache = sqlite3.connect(CACHE / f"{embedder.model}.vectors", isolation_level=None)
+        # What is lost is made again.
+        self._cache.execute("PRAGMA synchronous = OFF")
         self._cache.execute("CREATE TABLE IF NOT EXISTS vectors (text BLOB PRIMARY KEY, vector BLOB)")
 
     async def windows(self, pieces: Sequence[Piece]) -> list[list[str]]:

@@ -57,7 +57,8 @@ async def answer_all(engine: str, requests: Path, out: Path, concurrency: int) -
     there = read_answers([out])
     waiting = [line for line in read_lines(requests) if line["key"] not in there]
     places = asyncio.Semaphore(concurrency)
-    connector = TCPConnector(limit=concurrency)
+    # llama-server closes a connection that is not used at once.
+    connector = TCPConnector(limit=concurrency, force_close=True)
     with out.open("a", encoding="utf-8") as file:
         async with ClientSession(connector=connector, timeout=ClientTimeout(total=SECONDS)) as client:
 
