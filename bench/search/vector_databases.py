@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 import msgspec
 import numpy
@@ -171,7 +171,7 @@ async def exact_in(folder: Path, database: Database) -> Exact:
     print("finding the exact answers", flush=True)
     found = exact_answers(await read_table(database))
     with _replacing(path) as written:
-        numpy.savez(written, **found)
+        numpy.savez(written, **cast(Any, found))
     return found
 
 

@@ -1,7 +1,7 @@
 """What the ways find that the script compares which measures the search."""
 
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -101,7 +101,8 @@ async def test_a_row_without_all_of_its_answers_is_left_out(gateway: GatewayUnde
     asked = [Question("What sleeps?", "cats.txt", kind) for kind in ("own", "other")]
     monkeypatch.setattr(Corpus, "documents", lambda self: TEXTS)
     monkeypatch.setattr(Corpus, "questions", lambda self: asked)
-    for missed, expected in ((itertools.count(), 0), (itertools.repeat(0), 3)):
-        model = Model(gateway.gateway, lambda missed=missed: next(missed))
+    ways: list[tuple[Iterator[int], int]] = [(itertools.count(), 0), (itertools.repeat(0), 3)]
+    for missed, expected in ways:
+        model = Model(gateway.gateway, missed.__next__)
         measured = [each async for each in rows(corpus, [WordVectors()], model)]
         assert sum("by the model" in each for each in measured) == expected

@@ -59,6 +59,8 @@ class PostgresServer:
         self._user = _unprivileged()
         # Short, because the path of a socket has a maximum length.
         self.folder = Path(tempfile.mkdtemp(prefix="pg"))
+        if self._user is not None:
+            shutil.chown(self.folder, self._user)
         self._data = data or self.folder / "data"
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
@@ -67,7 +69,6 @@ class PostgresServer:
 
     def create(self) -> None:
         if self._user is not None:
-            shutil.chown(self.folder, self._user)
             shutil.chown(self._data.parent, self._user)
         options = ["-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"]
         self._run("initdb", "-D", str(self._data), *options)
