@@ -147,8 +147,8 @@ class ReadingView:
             self._write(CLEARED)
 
     def _state(self, response_id: str) -> tuple[str, bool]:
-        """What the gateway says of the response, and whether that is how much of the prompt is read. The gateway may be too busy
-        to say it, or too old."""
+        """What the gateway says of the response, and whether that is how much of the prompt is read. It may be too busy to say
+        so, or too old."""
         with suppress(GatewayFailed, KeyError):
             running = self._client.get("/inspector/engines", timeout=PATIENCE)["running"]
             for run in running:
