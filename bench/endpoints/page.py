@@ -50,7 +50,8 @@ QUESTIONS = """\
 
 {asked} questions, each with ten tools, at temperature 0. Right is exactly the calls that are wanted, with the right arguments;
 and where no tool helps, an answer in words. `bench/models/questions.py` has the questions: nothing was tried on them. Antiphon
-helps small models (`help = "auto"`): [small_models.md](small_models.md) has more about that.
+helps small models (`help = "auto"`): [small_models.md](small_models.md) has more about that. Chat Completions are answered
+without that help, unless `chat_help` is set, which it is not here.
 """
 CACHE = """\
 ## Claude Code's prompts from the cache

@@ -1,10 +1,12 @@
 """docs/small_models.md: what was measured, in tables. The words fit any figures."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
 from textwrap import fill
+from typing import Literal
 
 import msgspec
 
@@ -191,7 +193,14 @@ def _failures(runs: Sequence[Run]) -> list[str]:
     for (part, kind), run in failed.items():
         own = [each for each in runs if (each.part, each.kind, each.subject) == (part, kind, "help")]
         lines.append(_row(ROWS.get(kind, kind), _right(own), _code(run.name), _code(run.failure or run.found)))
-    return lines
+    return [*lines, *_named(runs, "Made twice", "repeated"), *_named(runs, "Words of the gateway at the end", "parroted")]
+
+
+def _named(runs: Sequence[Run], title: str, member: Literal["repeated", "parroted"]) -> list[str]:
+    """Which runs it happened in, with what was repeated, and how often."""
+    found = Counter((run.name, what) for run in runs if run.subject == "help" for what in getattr(run, member))
+    rows = [f"{_code(name)}, {_code(what)} ({count})" for (name, what), count in found.items()]
+    return ["", f"{title}, by the task or conversation: {'; '.join(rows)}."] if rows else []
 
 
 def announcements() -> str:

@@ -367,6 +367,19 @@ def test_a_page_without_failures_says_so() -> None:
     assert page([]) is None
 
 
+def test_the_page_names_what_was_made_twice_and_what_was_repeated_of_the_prompt() -> None:
+    runs = runs_of("help", numbers=2)
+    runs = [
+        msgspec.structs.replace(run, repeated=["play"], parroted=["is done already"] if run.number == 1 else [])
+        if run.name == "music-1"
+        else run
+        for run in runs
+    ]
+    shown = page(runs) or ""
+    assert "Made twice, by the task or conversation: `music-1`, `play` (2)." in shown
+    assert "Words of the gateway at the end, by the task or conversation: `music-1`, `is done already` (1)." in shown
+
+
 def test_the_page_ends_with_what_the_labelled_endings_say() -> None:
     shown = page(runs_of("help"))
     assert shown is not None
