@@ -186,14 +186,14 @@ def _failures(runs: Sequence[Run]) -> list[str]:
     for run in runs:
         if run.subject == "help" and not run.is_right:
             failed.setdefault((run.part, run.kind), run)
-    lines = [FAILS, ""]
+    named = [*_named(runs, "Made twice", "repeated"), *_named(runs, "Words of the gateway at the end", "parroted")]
     if not failed:
-        return [*lines, NOTHING_FAILS]
-    lines += [_row("", "right", "an example", "what came of it"), _row("---", "---:", "---", "---")]
+        return [FAILS, "", NOTHING_FAILS, *named]
+    lines = [FAILS, "", _row("", "right", "an example", "what came of it"), _row("---", "---:", "---", "---")]
     for (part, kind), run in failed.items():
         own = [each for each in runs if (each.part, each.kind, each.subject) == (part, kind, "help")]
         lines.append(_row(ROWS.get(kind, kind), _right(own), _code(run.name), _code(run.failure or run.found)))
-    return [*lines, *_named(runs, "Made twice", "repeated"), *_named(runs, "Words of the gateway at the end", "parroted")]
+    return [*lines, *named]
 
 
 def _named(runs: Sequence[Run], title: str, member: Literal["repeated", "parroted"]) -> list[str]:
