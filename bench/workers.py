@@ -15,6 +15,7 @@ import statistics
 import sys
 import tempfile
 import time
+import urllib.request
 from asyncio.subprocess import PIPE
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -30,7 +31,16 @@ from antiphon.store import Store, open_store
 from antiphon.store.account_records import Counts, UsageEntry, UsageKind
 from antiphon.store.records import Record
 from bench.native import CORES, Load, Measured, Programs, compiled
-from bench.processes import allow_many_descriptors, cpu_seconds, cpu_times, free_port, on_cores, running
+from bench.processes import (
+    READY_WITHIN,
+    BenchFailed,
+    allow_many_descriptors,
+    cpu_seconds,
+    cpu_times,
+    free_port,
+    on_cores,
+    running,
+)
 from bench.requests import Asked
 from bench.subjects import ANTIPHON_CONF, OURS, Command, Place, Subject, started
 
@@ -111,11 +121,24 @@ def writer_of(pids: Sequence[int]) -> int | None:
     return None
 
 
+def await_workers(port: int, count: int) -> None:
+    """The gateway is ready with its first worker, which would get all connections that are made before the others are there."""
+    deadline = time.monotonic() + READY_WITHIN
+    while time.monotonic() < deadline:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/inspector/engines", timeout=READY_WITHIN) as answer:
+            gateway = msgspec.json.decode(answer.read())["gateway"]
+        if len(gateway.get("workers", [1])) == count:
+            return
+        time.sleep(0.05)
+    raise BenchFailed(f"not all of the {count} workers became ready")
+
+
 def measure_gateway(tools: Programs, subject: Subject, folder: Path, options: Options, store: str) -> Iterator[tuple[str, Row]]:
     """A row for each number of connections. They are meant for all workers together; `64x` means 64 for each."""
     asked = Asked(stream=False, deltas=1, store=store != "unstored")
     workers = int(subject.name.split()[-1])
     with started(subject, tools.engine_port, folder) as server:
+        await_workers(server.port, workers)
         for connections in options.connections:
             if connections.endswith("x") and workers == 1 and f"{connections[:-1]}" in options.connections:
                 continue
