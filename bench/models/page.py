@@ -74,14 +74,16 @@ ANNOUNCEMENTS = """\
 Models end their turn with "I will now run the tests." and make no call. With `announced_calls = "ask"` a model that was seen to
 do so is asked once more, unseen, for the call or the answer; the client gets the words, and then what follows. That such words
 announce a call is recognised by `core/exchange/announcements.py`. These are real endings of answers without a call where tools
-were offered (`python -m bench.models.endings`), each once, labelled by reading them before the recogniser was tuned. It was
-tuned by one half, and measured once by the other one:
+were offered (`python -m bench.models.endings`), each once, labelled by reading them before the recogniser was run on them. The
+hash of an ending chooses its half. The recogniser was tuned by one half, and only measured by the other one. Endings that were
+collected with another seed were added to both halves later; nothing was tuned by them.
 
 {table}
 
 It is switched off by default (`announced_calls = "leave"`), although fewer than 2 in 100 of the other endings are taken for
-announcements. Only {announcing} endings announce something, nearly all of one model, which is too few; no large model is among
-them; and it was not measured how often the call comes when it is asked for, nor what that does to tasks.
+announcements. {announcing} endings announce something ({models}), where at least
+100 are wanted, of more than one family. What is missing is another family that announces calls, and large models. It was not
+measured how often the call comes when it is asked for, nor what that does to tasks.
 """
 FAILS = "## What still fails, with help"
 NOTHING_FAILS = "Nothing did in these runs."
@@ -216,7 +218,9 @@ def announcements() -> str:
             seen = {is_so: [announces_call(row["text"]) for row in own if row["announces"] is is_so] for is_so in (True, False)}
             counts = (str(count) for verdicts in seen.values() for count in (len(verdicts), sum(verdicts)))
             table.append(_row(half, model, *counts))
-    return ANNOUNCEMENTS.format(table="\n".join(table), announcing=sum(row["announces"] for row in rows))
+    announcing = Counter(row["model"] for row in rows if row["announces"])
+    models = ", ".join(f"{count} of {model}" for model, count in announcing.most_common())
+    return ANNOUNCEMENTS.format(table="\n".join(table), announcing=announcing.total(), models=models)
 
 
 def _half_of(text: str) -> int:
