@@ -111,7 +111,7 @@ async def test_the_log_can_be_json_on_a_terminal_too(engine: MockEngine) -> None
 async def test_an_engine_that_does_not_answer_is_named() -> None:
     url = f"http://127.0.0.1:{free_port()}"
     async with in_terminal("--port", "0", "--upstream", url) as (_, terminal):
-        await terminal.shows(f"Waiting for {url}: connection refused\n")
+        await terminal.shows(f"Waiting for {url}: connection refused. It is used as soon as it answers\n")
         assert f", not ready yet: looking for {url}\n" in terminal.text
         assert "ready at" not in terminal.text
 

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")] + sorted((ROOT / "docs").glob("*.md"))
+# Of this text, documents are made that the readers of files are measured with.
+CORPUS = "bench/documents.md"
 # Every page of the repository, those beside the code as well.
 WRITTEN = sorted(
     ROOT / name
@@ -18,6 +20,7 @@ WRITTEN = sorted(
         text=True,
         check=True,
     ).stdout.splitlines()
+    if name != CORPUS
 )
 # The languages of blocks whose lines are typed into a shell. In "console", those that begin with "$ "; the others are output.
 SHELLS = frozenset({"console", "bash", "sh"})

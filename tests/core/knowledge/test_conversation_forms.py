@@ -18,9 +18,9 @@ from antiphon.core.toolbox.tools import ToolResult
 
 def test_a_conversation_is_known_by_its_model_and_key() -> None:
     forms = ConversationForms()
-    assert not forms
+    assert not forms.in_words
     forms.begin_in_words("m", "a")
-    assert forms
+    assert forms.in_words
     assert [forms.is_in_words(*known) for known in (("m", "a"), ("m", "b"), ("n", "a"))] == [True, False, False]
     forms.forget("m", "a")
     forms.forget("m", "a")

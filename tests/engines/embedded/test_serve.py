@@ -178,7 +178,7 @@ async def test_an_error_says_what_is_wrong(arguments: list[str], message: str) -
 
 async def test_pull_shows_where_the_model_is(tmp_path: Path) -> None:
     model = write_tiny_model(tmp_path / "pebble.gguf")
-    assert await run("pull", str(model)) == (0, f"{model}\n", "")
+    assert await run("pull", str(model)) == (0, f"{model}\n", f"`antiphon --model {model}` serves it.\n")
 
 
 # ---- which engines are served ----------------------------------------------------------------------------------------

@@ -255,11 +255,11 @@ async def test_a_call_that_the_client_requires_is_made() -> None:
 
 
 async def test_a_loop_is_seen_through_a_chain_of_stored_responses() -> None:
-    async with small_model(AGAIN, AGAIN, AGAIN, text("I give up.")) as (gateway, engine):
+    async with small_model(TESTS, TESTS, TESTS, text("I give up.")) as (gateway, engine):
         response = await gateway.create("Fix the tests.", tools=[STDIN, RUN])
         seen: list[Item] = []
         for _ in range(3):
-            output = call_output(response["output"][-1]["call_id"], UNKNOWN)
+            output = call_output(response["output"][-1]["call_id"], "failed: no such folder")
             response = await gateway.create([output], tools=[STDIN, RUN], previous_response_id=response["id"])
             assert engine.last["messages"][: len(seen)] == seen
             seen = engine.last["messages"]

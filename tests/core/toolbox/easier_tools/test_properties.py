@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from support.codex_tools import APPLY_PATCH, EXEC_COMMAND, PATCH_GRAMMAR, WRITE_STDIN
 from support.easy_tools import FUNCTIONS, OTHER, TWO_FILES, USER, Item, called, convert, last_call, output_of, written
 from support.engine import call
+from support.items import call_output, function_call
 
 from antiphon.core.checks import grammars
 from antiphon.core.checks.work import Grammar
@@ -80,18 +81,23 @@ def test_every_rendered_patch_follows_the_grammar_of_codex(data: st.DataObject) 
     assert grammars.complaint(Grammar("grammar", "lark", PATCH_GRAMMAR), json.loads(native)["input"]) is None
 
 
+# The result of a call after which input may be sent.
+RUNS = "Process running with session ID 7"
+
+
 @settings(max_examples=25)
 @given(st.data())
 def test_a_conversation_with_easy_functions_only_ever_grows_at_its_end(data: st.DataObject) -> None:
     tools = [EXEC_COMMAND, WRITE_STDIN, APPLY_PATCH, OTHER]
     outputs = dict.fromkeys(("write_file", "edit_file", "delete_file", "apply_patch"), "custom_tool_call_output")
     items: list[Item] = [{"role": "developer", "content": "Be kind."}, USER]
+    items += [function_call("c", "exec_command", '{"cmd": "python3 -i"}'), call_output("c", RUNS)]
     before = convert(items, tools)
     for turn in range(6):
         name = data.draw(st.sampled_from([*normalised, "apply_patch", "other"]))
         arguments = data.draw(normalised.get(name, st.just({"input": TWO_FILES})))
-        (item,) = output_of(tools, called(call(name, written(arguments), id=f"c{turn}")))
-        items += [item, {"type": outputs.get(name, "function_call_output"), "call_id": f"c{turn}", "output": "done"}]
+        (item,) = output_of(tools, called(call(name, written(arguments), id=f"c{turn}")), input=items)
+        items += [item, {"type": outputs.get(name, "function_call_output"), "call_id": f"c{turn}", "output": RUNS}]
         after = convert(items, tools)
         assert after.chat.messages[: len(before.chat.messages)] == before.chat.messages
         function = last_call(after).function
