@@ -84,6 +84,12 @@ async def test_without_a_gateway_it_says_so(tmp_path: Path) -> None:
     assert out == "No gateway is running. Start one with `antiphon`, and run this again; or name one with --url.\n"
 
 
+async def test_an_address_where_nothing_answers_is_named_once_and_is_an_error(tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    code, out, _ = await ps("--url", url, ANTIPHON_DATA_DIR=str(tmp_path))
+    assert (code, out) == (1, f"The gateway at {url} does not answer: connection refused\n")
+
+
 async def test_a_gateway_that_needs_a_key_says_so_and_the_admin_key_sees_all(engine: MockEngine, tmp_path: Path) -> None:
     go_on, port, data = paused(engine), free_port(), {"ANTIPHON_DATA_DIR": str(tmp_path)}
     keys = {"ANTIPHON_KEYS": "ada=a", "ANTIPHON_ADMIN_KEY": "root"}
@@ -93,8 +99,9 @@ async def test_a_gateway_that_needs_a_key_says_so_and_the_admin_key_sees_all(eng
         client.post(f"http://127.0.0.1:{port}/v1/responses", json={"input": "Hi", "stream": True}) as answer,
     ):
         await answer.content.readuntil(b"output_text.delta")
-        _, out, _ = await ps(**data)
-        assert out.startswith(f"http://127.0.0.1:{port}: The gateway at http://127.0.0.1:{port} needs a key.")
+        code, out, _ = await ps(**data)
+        assert code == 1
+        assert out.startswith(f"The gateway at http://127.0.0.1:{port} needs a key.")
         _, out, _ = await ps(**data, ANTIPHON_ADMIN_KEY="root")
         assert re.search(r"mock  http  ada  \d+\.\d s  writing  resp_\w+", out), out
         go_on.set()
@@ -105,7 +112,7 @@ async def test_the_admin_key_goes_to_no_gateway_that_is_neither_announced_nor_na
     async with running_gateway(engine, admin_key=("root",)) as gateway:
         settings = {"ANTIPHON_PORT": gateway.url.rpartition(":")[2], "ANTIPHON_ADMIN_KEY": "root"}
         _, out, _ = await ps(**settings, ANTIPHON_DATA_DIR=str(tmp_path))
-        assert out.startswith(f"{gateway.url}: The gateway at {gateway.url} needs a key.")
+        assert out.startswith(f"The gateway at {gateway.url} needs a key.")
         assert out.endswith("only to a gateway that was started by this user, or is named with --url.\n")
         _, out, _ = await ps("--url", gateway.url, **settings, ANTIPHON_DATA_DIR=str(tmp_path))
         assert "0 responses in flight" in out

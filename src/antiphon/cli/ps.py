@@ -26,7 +26,7 @@ STARTS_WITHIN = 10.0
 
 
 def run_ps(settings: Settings, url: str | None, *, watch: bool, as_json: bool) -> int:
-    """Returns the exit code: 1 if no gateway runs."""
+    """Returns the exit code: 1 if no gateway runs, or none says how it is."""
     if watch:
         _watch(settings, url)
         return 0
@@ -35,7 +35,7 @@ def run_ps(settings: Settings, url: str | None, *, watch: bool, as_json: bool) -
         typer.echo(msgspec.json.format(msgspec.json.encode({"gateways": found})).decode())
     else:
         typer.echo("\n".join(lines(found, time.time())))
-    return 0 if found else 1
+    return 0 if any("error" not in each for each in found) else 1
 
 
 def _watch(settings: Settings, url: str | None) -> None:
@@ -98,7 +98,8 @@ def lines(gateways: Sequence[Mapping[str, Any]], now: float) -> list[str]:
 def _gateway(found: Mapping[str, Any], now: float) -> Iterator[str]:
     gateway = found["gateway"]
     if "error" in found:
-        yield f"{gateway['url']}: {found['error']}"
+        # Most errors name the address themselves.
+        yield found["error"] if gateway["url"] in found["error"] else f"{gateway['url']}: {found['error']}"
         return
     process = [f"process {gateway['pid']}"] if gateway["pid"] is not None else []
     workers = gateway.get("workers") or ()
