@@ -65,6 +65,21 @@ async def run(work: Any, *arguments: Any) -> Any:
     return await asyncio.to_thread(work, *arguments)
 
 
+async def test_what_is_probably_a_mistake_is_said(tmp_path: Path) -> None:
+    """A second key where the first one was meant to be replaced, and a budget for a name that is misspelt."""
+    settings = Settings(store=f"sqlite:{tmp_path / 'responses.db'}")
+    assert "other key" not in await run(store_new, settings, "ada")
+    again = await run(store_new, settings, "ada")
+    assert "ada has 1 other key, which works as before. `antiphon key rotate ada` makes a key in place of" in again
+    assert "ada has 2 other keys, which work as before." in await run(store_new, settings, "ada")
+    await run(revoke, settings, "ada", None)
+    assert "other key" not in await run(store_new, settings, "ada")
+    assert await run(limit, settings, "ada", Budget(requests_per_day=1)) == "ada may use 1 request a day."
+    said = await run(limit, settings, "aad", Budget(tokens_per_day=2000))
+    assert said == "aad may use 2,000 tokens a day. No key has this name yet: `antiphon key new aad` makes one."
+    assert await run(limit, settings, "aad", None) == "aad has no budget of its own."
+
+
 async def test_keys_work_and_end_in_every_gateway(url: str, gateways: list[GatewayUnderTest]) -> None:
     settings, (here, there) = Settings(store=url), gateways
     first = key_in(await run(store_new, settings, "ada"))

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -14,9 +14,9 @@ from antiphon.app.options import prices
 from antiphon.cli.ps import columns
 from antiphon.errors import UNREADABLE, StoreUnavailable, counted
 from antiphon.gateway.state.record_format import decode_budget
-from antiphon.gateway.usage.budgets import END_OF_TIME, MEASURES, Budget, Known, Months, shares
+from antiphon.gateway.usage.budgets import END_OF_TIME, MEASURES, Budget, Known, Measure, Months, shares
 from antiphon.gateway.usage.prices import ANY
-from antiphon.ids import hash_of_key
+from antiphon.ids import ADMIN, hash_of_key
 from antiphon.settings.errors import SettingsError
 from antiphon.settings.keys import check_name, needs_key, new_key
 from antiphon.settings.settings import Settings, data_directory
@@ -35,9 +35,12 @@ USE = """{name} gives it to clients as their API key. The commands of Antiphon (
 read it from ANTIPHON_API_KEY."""
 FIRST = """It is the first key. From now on these gateways refuse every client that sends none, also on this machine: set
 ANTIPHON_API_KEY for the commands of Antiphon, and sign in on the page of the gateway."""
+NOT_THE_ONLY_ONE = """{name} has {others}, which {verb} as before. `antiphon key rotate {name}` makes a key in place of
+all others."""
 ROTATED = "{others} of {name} {verb} {when}."
 IN_MEMORY = "The store is memory:, which is gone with the gateway. Use another store, or `antiphon key new NAME --file`"
 NO_KEY = "There is no key of {name} in the store that could be ended."
+NO_KEY_YET = " No key has this name yet: `antiphon key new {name}` makes one."
 IN_SETTINGS = "{name} also has keys in the settings, which only the file can end."
 HEAD = ("name", "key", "made", "state", "budget", "used")
 # In place of a budget that cannot be read.
@@ -54,14 +57,23 @@ def store_new(settings: Settings, name: str) -> str:
     check_name(name, "key new")
     key = new_key()
 
-    async def add(accounts: AccountStore) -> bool:
-        """True: no key was needed before."""
-        is_first = not (await accounts.keys()).keys and not needs_key(settings)
+    async def add(accounts: AccountStore) -> Sequence[StoredKey]:
+        """The keys that were there before."""
+        before = (await accounts.keys()).keys
         await accounts.add_key(_stored(name, key))
-        return is_first
+        return before
 
-    is_first = in_store(settings, add)
-    paragraphs = [STORED.format(name=name, key=key), USE.format(name=name), *([FIRST] if is_first else [])]
+    before = in_store(settings, add)
+    is_first = not before and not needs_key(settings)
+    now = time.time()
+    valid = [each for each in before if each.name == name and (each.ends_at is None or each.ends_at > now)]
+    others, verb = counted(len(valid), "other key"), "works" if len(valid) == 1 else "work"
+    paragraphs = [
+        STORED.format(name=name, key=key),
+        USE.format(name=name),
+        *([NOT_THE_ONLY_ONE.format(name=name, others=others, verb=verb)] if valid else []),
+        *([FIRST] if is_first else []),
+    ]
     return "\n\n".join(paragraphs)
 
 
@@ -94,10 +106,16 @@ def limit(settings: Settings, name: str, budget: Budget | None) -> str:
     """None: it has no budget of its own any more."""
     check_name(name, "key limit")
     limits = None if budget is None else msgspec.json.encode(budget)
-    in_store(settings, lambda accounts: accounts.limit_key(name, limits))
+
+    async def set_limits(accounts: AccountStore) -> KeyState:
+        await accounts.limit_key(name, limits)
+        return await accounts.keys()
+
+    state = in_store(settings, set_limits)
+    has_key = name in settings.keys or name == ADMIN or any(key.name == name for key in state.keys)
     said = f"{name} has no budget of its own." if budget is None else f"{name} may use {budget_to_words(budget)}."
     wins = f" But the settings have a budget of {name}, which wins." if name in settings.usage.budgets else ""
-    return said + wins
+    return said + ("" if has_key or budget is None else NO_KEY_YET.format(name=name)) + wins
 
 
 def list_keys(settings: Settings, *, as_json: bool) -> str:
@@ -156,12 +174,14 @@ def _day(at: int) -> str:
 def budget_to_words(budget: Budget) -> str:
     """2,000,000 tokens a day, 20 a month in costs (soft)"""
     limits = [(getattr(budget, each.limit), each) for each in MEASURES]
-    words = [
-        f"{most:,g} a {each.period} in costs" if each.spent == "cost" else f"{most:,} {each.spent} a {each.period}"
-        for most, each in limits
-        if most is not None
-    ]
+    words = [_limit_to_words(most, each) for most, each in limits if most is not None]
     return (", ".join(words) or "any number") + (" (soft)" if budget.soft else "")
+
+
+def _limit_to_words(most: float, measure: Measure) -> str:
+    if measure.spent == "cost":
+        return f"{most:,g} a {measure.period} in costs"
+    return f"{most:,} {measure.spent.removesuffix('s') if most == 1 else measure.spent} a {measure.period}"
 
 
 def used_to_words(budget: Budget, known: Known) -> str:
