@@ -51,6 +51,16 @@ async def test_claude_code_is_led_to_the_gateway_and_nowhere_else(person: Person
     assert not [path for path in person.home.iterdir() if path.name.startswith(".claude")], "the user's own is not touched"
 
 
+@pytest.mark.parametrize(("model", "is_noted"), [("nosuch", True), ("sonnet", False), ("mock", False)])
+async def test_a_model_that_the_gateway_does_not_list_is_noted(
+    person: Person, gateway: GatewayUnderTest, model: str, is_noted: bool
+) -> None:
+    code, output = await person.types("claude", "--url", gateway.url, "--model", model, "-p", "Hi")
+    assert code == 0, output
+    note = f"The gateway at {gateway.url} lists no model `{model}`, so another one may answer. It lists: mock."
+    assert (note in output) is is_noted
+
+
 async def test_the_exit_code_and_the_key_are_passed_on(person: Person, engine: MockEngine, tmp_path: Path) -> None:
     person.environment["PATH"] = write_codex(tmp_path / "other", 'echo "$ANTHROPIC_AUTH_TOKEN"; exit 7', name="claude")
     async with running_gateway(engine, api_key=("secret",)) as gateway:

@@ -16,6 +16,7 @@ from antiphon.cli.claude.environment import (
     CLAUDE,
     FULL_VARIABLES,
     LEAN_VARIABLES,
+    OWN_NAMES,
     ROOM,
     Environment,
     elsewhere,
@@ -35,6 +36,7 @@ from antiphon.cli.clients.session import (
     continue_line,
     is_session,
     list_models,
+    note_unlisted,
     refuse_small_window,
     run_session,
 )
@@ -108,8 +110,9 @@ def _home(settings: Settings) -> Path:
 
 
 def _plan(home: Path, choice: Choice, served: Served, *, anyway: bool) -> Plan:
-    listed = list_models(CLAUDE, served)
-    model = listed.choose(named_model(choice.arguments))
+    listed, named = list_models(CLAUDE, served), named_model(choice.arguments)
+    note_unlisted(served, listed, None if named in OWN_NAMES else named)
+    model = listed.choose(named)
     window, help = listed.windows[model], listed.helped.get(model, {})
     small = None if ROOM.is_in(window, lean=False) else SMALL_WINDOW.format(window=window)
     lean = None if choice.full else (help.get("reason") if help.get("lean_codex") else None) or small

@@ -47,6 +47,8 @@ MODEL_SLOTS = (
     "ANTHROPIC_DEFAULT_HAIKU_MODEL",
     "CLAUDE_CODE_SUBAGENT_MODEL",
 )
+# What Claude Code calls models with --model: each of these is one of the slots.
+OWN_NAMES = frozenset({"default", "haiku", "opus", "opusplan", "sonnet"})
 # Variables of the user that would send Claude Code to another server, or to another model there.
 ELSEWHERE_PREFIX = "ANTHROPIC_"
 ELSEWHERE = frozenset(

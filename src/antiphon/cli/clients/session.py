@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+import typer
 from msgspec import Struct
 
 from antiphon.app.start_up import better_model
@@ -14,12 +15,14 @@ from antiphon.cli.clients.process import Stopped, stop_signals
 from antiphon.cli.clients.program import CannotStart, Choice, Program
 from antiphon.cli.clients.window import Room
 from antiphon.cli.models import pulled_model
+from antiphon.logs import printable
 from antiphon.settings.settings import Settings
 
 NO_MODEL = (
     "The engine behind {url} lists no models, so {name} cannot choose one. Load a model into the engine, or start the gateway "
     "with --default-model NAME or ANTIPHON_DEFAULT_MODEL=NAME. Then run this again."
 )
+NOT_LISTED = "The gateway at {url} lists no model `{model}`, so another one may answer. It lists: {models}."
 
 
 class Served(Struct, frozen=True):
@@ -92,16 +95,23 @@ class Models(Struct, frozen=True):
 
 
 def list_models(program: Program, served: Served) -> Models:
-    listing = fetch(program, served.url, "/v1/models", served.key)
+    listing = fetch(served.url, "/v1/models", served.key)
     if not listing["models"]:
         raise CannotStart(NO_MODEL.format(url=served.url, name=program.name))
     return Models(listing["models"], listing.get("antiphon_help", {}))
 
 
+def note_unlisted(served: Served, listed: Models, named: str | None) -> None:
+    """Says it of a model that the user has named: the program itself may go on without a word."""
+    if named is not None and named not in listed.windows:
+        models = ", ".join(listed.windows)
+        typer.echo(printable(NOT_LISTED.format(url=served.url, model=named, models=models)), err=True)
+
+
 def refuse_small_window(room: Room, served: Served, model: str, windows: Mapping[str, int], *, lean: bool, full: bool) -> None:
     if room.is_in(windows[model], lean=lean):
         return
-    engines = fetch(room.program, served.url, "/ready", served.key).get("engines", [])
+    engines = fetch(served.url, "/ready", served.key).get("engines", [])
     raise CannotStart(room.too_small(model, windows, engines, lean=lean, full=full))
 
 

@@ -23,6 +23,7 @@ from antiphon.cli.clients.session import (
     continue_line,
     is_session,
     list_models,
+    note_unlisted,
     refuse_small_window,
     run_session,
 )
@@ -169,6 +170,7 @@ def _home(settings: Settings) -> Path:
 def _plan(served: Served, choice: Choice, home: Path, own: Mapping[str, Any], binary: str | None = None) -> Plan:
     """`own`: what the configuration file of Codex has. `binary`: only settings that it knows are used."""
     listed = list_models(CODEX, served)
+    note_unlisted(served, listed, named_model(choice.arguments))
     models = [_full_entry(entry, listed.helped) for entry in listed.entries] if choice.full else listed.entries
     catalog = home / "models.json"
     catalog.write_bytes(msgspec.json.format(msgspec.json.encode({"models": models})))
