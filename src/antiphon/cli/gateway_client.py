@@ -29,6 +29,10 @@ NEEDS_KEY = (
     "The gateway at {url} needs a key. Set ANTIPHON_API_KEY to one (`antiphon key new NAME` makes one, on the machine of the "
     "gateway), or name the file of its settings with --config."
 )
+WRONG_KEY = (
+    "The gateway at {url} does not know the key. Set ANTIPHON_API_KEY to one that it knows (`antiphon key new NAME` makes one, "
+    "on the machine of the gateway), or name the file of its settings with --config."
+)
 NO_GATEWAY = "What answers at {url} is not a gateway, or an older one."
 NO_ANSWER = "The gateway at {url} does not answer: {reason}"
 CUT_OFF = "The gateway at {url} closed the connection in the middle of its answer."
@@ -84,6 +88,7 @@ class GatewayClient:
         self.url = url
         # What the last stream said about what was changed or left out.
         self.notice: str | None = None
+        self._has_key = bool(key)
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
         self._opener = opener_for(url)
 
@@ -160,7 +165,7 @@ class GatewayClient:
     def _refusal(self, status: int, answer: Any) -> str:
         """What the answer to a refused request says."""
         if status == 401:
-            return NEEDS_KEY.format(url=self.url)
+            return (WRONG_KEY if self._has_key else NEEDS_KEY).format(url=self.url)
         with contextlib.suppress(LookupError, TypeError):
             return str(answer["error"]["message"])
         return NO_GATEWAY.format(url=self.url)

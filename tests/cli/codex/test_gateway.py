@@ -108,12 +108,27 @@ async def test_a_gateway_that_needs_another_key_says_how_to_give_it(person: Pers
     async with running_gateway(engine, api_key=("secret",)) as gateway:
         code, output = await person.types("codex", "--url", gateway.url)
         assert code == 2
-        assert f"The gateway at {gateway.url} needs a key. Set ANTIPHON_CODEX_KEY to one" in output
+        assert f"The gateway at {gateway.url} needs a key. Set ANTIPHON_API_KEY to one" in output
+        person.environment["ANTIPHON_API_KEY"] = "wrong"
+        code, output = await person.types("codex", "--url", gateway.url)
+        assert code == 2
+        assert f"The gateway at {gateway.url} does not know the key. Set ANTIPHON_API_KEY to one" in output
+        del person.environment["ANTIPHON_API_KEY"]
         person.environment["ANTIPHON_CODEX_KEY"] = "secret"
         code, output = await person.types("codex", "--url", gateway.url)
     assert code == 0, output
     assert 'model_providers.antiphon.env_key="ANTIPHON_CODEX_KEY"' in output
     assert "secret" not in output
+
+
+async def test_a_model_that_the_gateway_does_not_list_is_noted(person: Person, engine: MockEngine) -> None:
+    async with running_gateway(engine) as gateway:
+        code, output = await person.types("codex", "--url", gateway.url, "-m", "nosuch")
+        assert code == 0, output
+        assert f"The gateway at {gateway.url} lists no model `nosuch`, so another one may answer. It lists: mock." in output
+        code, output = await person.types("codex", "--url", gateway.url, "-m", "mock")
+    assert code == 0, output
+    assert "lists no model" not in output
 
 
 async def test_no_proxy_is_asked_for_a_gateway_on_this_machine(person: Person, engine: MockEngine) -> None:

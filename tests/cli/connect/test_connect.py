@@ -74,6 +74,10 @@ async def test_a_key_is_left_to_the_environment(person: Person, engine: MockEngi
         code, _, err = await connect(person, "qwen-code", "--url", gateway.url)
         assert code == 2
         assert "needs a key. Set ANTIPHON_API_KEY to one" in err
+        person.environment["ANTIPHON_API_KEY"] = "wrong"
+        code, _, err = await connect(person, "qwen-code", "--url", gateway.url)
+        assert code == 2
+        assert "does not know the key. Set ANTIPHON_API_KEY to one that it knows" in err
         person.environment["ANTIPHON_API_KEY"] = "secret"
         code, out, err = await connect(person, "qwen-code", "--url", gateway.url)
         assert 'OPENAI_API_KEY="$ANTIPHON_API_KEY"' in out
@@ -113,7 +117,7 @@ async def test_codex_and_claude_code_are_printed_by_their_own_commands(
 async def test_what_it_does_not_know_and_what_does_not_run_is_an_error(person: Person) -> None:
     code, _, err = await connect(person, "langchian")
     assert code == 2
-    assert "There is no client `langchian`. Do you mean `langchain`" in err
+    assert "antiphon: there is no client `langchian`. Did you mean `langchain`" in err
     person.environment["ANTIPHON_PORT"] = str(free_port())
     code, _, err = await connect(person, "aider")
     assert code == 2

@@ -33,8 +33,8 @@ WAITING = "Waiting for an engine; a model may have to be downloaded first. The g
 NO_ANSWER = "No gateway answers at {url}. Start one there, or leave out --url: then one that runs is found, or one is started."
 SEVERAL = "Several gateways run. {name} uses the newest one, {url}. --url URL chooses another one: {others}."
 ELSEWHERE = "{name} uses the gateway at {url}."
-NEEDS_KEY = "The gateway at {url} needs a key. Set {variable} to one, then run this again."
-WRONG_KEY = "The gateway at {url} does not know the key. Set {variable} to one that it knows, then run this again."
+NEEDS_KEY = "The gateway at {url} needs a key. Set ANTIPHON_API_KEY to one, then run this again."
+WRONG_KEY = "The gateway at {url} does not know the key. Set ANTIPHON_API_KEY to one that it knows, then run this again."
 ONLY_HASHES = "The settings have only hashes of keys. Set {variable} to a key, then run this again."
 
 
@@ -141,7 +141,7 @@ def client_key(program: Program, settings: Settings) -> str | None:
     return key
 
 
-def fetch(program: Program, url: str, path: str, key: str | None) -> Any:
+def fetch(url: str, path: str, key: str | None) -> Any:
     """What the gateway answers there, once it is ready."""
     client = GatewayClient(url, key or "none")
     try:
@@ -150,4 +150,4 @@ def fetch(program: Program, url: str, path: str, key: str | None) -> Any:
         if failed.status != UNAUTHORIZED:
             raise CannotStart(str(failed)) from None
         reason = NEEDS_KEY if key is None else WRONG_KEY
-        raise CannotStart(reason.format(url=url, variable=program.key_variable)) from None
+        raise CannotStart(reason.format(url=url)) from None

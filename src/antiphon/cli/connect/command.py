@@ -18,8 +18,8 @@ from antiphon.cli.ps import columns
 from antiphon.logs import printable
 from antiphon.settings.settings import Settings
 
-NO_CLIENT = "There is no client `{name}`. {hint}"
-LIKE = "Do you mean {names}? "
+NO_CLIENT = "there is no client `{name}`. {hint}"
+LIKE = "Did you mean {names}? "
 LIST_THEM = "`antiphon connect` lists them."
 NO_MODEL = (
     "The engine behind {url} lists no models. Load one, or start the gateway with --default-model NAME. Then run this again."
