@@ -169,6 +169,32 @@ async def test_a_small_window_makes_it_lean_and_one_without_room_is_refused(
     assert ("--max-model-len N" in output) is (code == 2)
 
 
+@pytest.mark.parametrize(
+    ("version", "arguments", "is_told"),
+    [
+        ("2.1.197 (Claude Code)", (), True),
+        ("2.1.197 (Claude Code)", ("--system-prompt", "Mine."), False),
+        ("2.1.327 (Claude Code)", (), False),
+        ("none", (), False),
+    ],
+)
+async def test_a_lean_claude_code_that_does_not_tell_the_model_its_folder_is_given_it(
+    person: Person, tmp_path: Path, version: str, arguments: tuple[str, ...], is_told: bool
+) -> None:
+    person.environment["PATH"] = write_codex(
+        tmp_path / "other", f'[ "$1" = --version ] && echo "{version}" || echo "arguments: $@"', name="claude"
+    )
+    engine = MockEngine(owned_by="vllm", own_fields=OWN_FIELDS["vllm"])
+    engine._models["data"][0] |= {"id": "tiny", "max_model_len": 16_384}
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(started(engine))
+        gateway = await stack.enter_async_context(running_gateway(engine))
+        code, output = await person.types("claude", "--url", gateway.url, "-p", "Hi", *arguments)
+    assert code == 0, output
+    assert "--tools=Bash,Edit,Read,Write" in output
+    assert (f"--append-system-prompt=The user's folder is {person.repository}" in output) is is_told
+
+
 # ---- --print ---------------------------------------------------------------------------------------------------------
 
 

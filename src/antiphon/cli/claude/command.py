@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import typer
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.app.running_gateways import local_url
 from antiphon.cli.claude.arguments import has_flag, named_model, needs_model
@@ -20,6 +20,7 @@ from antiphon.cli.claude.environment import (
     ROOM,
     Environment,
     elsewhere,
+    folder_options,
     folder_variables,
     gateway_variables,
     lean_options,
@@ -77,6 +78,7 @@ def run_claude(settings: Settings, choice: Choice) -> int:
 
     def served(served: Served) -> int:
         plan = _plan(home, choice, served, anyway=choice.anyway)
+        plan = structs.replace(plan, options=[*plan.options, *folder_options(binary, plan.options)])
         if plan.lean is not None:
             typer.echo(LEAN.format(reason=plan.lean), err=True)
         if plan.model is not None and (better := better_line(settings, choice, served, plan.model)) is not None:

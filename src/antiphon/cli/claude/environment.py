@@ -3,6 +3,9 @@
 Everything is set for the process that is started, and for no other. The user's own configuration is neither read nor written.
 """
 
+import os
+import re
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -138,10 +141,11 @@ LEAN_VARIABLES: Environment = {
 FULL_VARIABLES: Environment = {"ENABLE_TOOL_SEARCH": "true"}
 # What a commit or a pull request would say about its author.
 NO_ATTRIBUTION = '{"attribution":{"commit":"","pr":""}}'
+LEAN_PROMPT = f"--system-prompt={LEAN_INSTRUCTIONS}"
 # An option, and the flags of the user that take its place.
 LEAN_OPTIONS: Mapping[str, Sequence[str]] = {
     f"--tools={LEAN_TOOLS}": ("--tools",),
-    f"--system-prompt={LEAN_INSTRUCTIONS}": ("--system-prompt", "--system-prompt-file", "--append-system-prompt", "--agent"),
+    LEAN_PROMPT: ("--system-prompt", "--system-prompt-file", "--append-system-prompt", "--agent"),
     f"--settings={NO_ATTRIBUTION}": ("--settings",),
 }
 
@@ -149,6 +153,34 @@ LEAN_OPTIONS: Mapping[str, Sequence[str]] = {
 def lean_options(arguments: Sequence[str]) -> list[str]:
     """Those that the arguments for Claude Code do not set otherwise."""
     return [option for option, others in LEAN_OPTIONS.items() if not has_flag(arguments, *others)]
+
+
+# Beside a system prompt that it is given, 2.1.260 does not tell the model its folder, and its tools want absolute paths.
+# 2.1.290 does, at the end of the first prompt: so the beginning is the same in all folders, and comes from the cache.
+TELLS_FOLDER = (2, 1, 290)
+FOLDER = "--append-system-prompt=The user's folder is {folder}"
+VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+# Seconds that Claude Code may take to say its version.
+VERSION_TIMEOUT = 10.0
+
+
+def folder_options(binary: str, lean: Sequence[str]) -> list[str]:
+    """The folder in which it is started, for a version that does not tell the model. `lean`: the options for a lean one."""
+    if LEAN_PROMPT not in lean or (version := _version(binary)) is None or version >= TELLS_FOLDER:
+        return []
+    return [FOLDER.format(folder=os.getcwd())]
+
+
+def _version(binary: str) -> tuple[int, ...] | None:
+    """None: it does not say it."""
+    try:
+        said = subprocess.run(
+            [binary, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=VERSION_TIMEOUT, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = VERSION.match(said.stdout.decode(errors="replace"))
+    return tuple(map(int, found.groups())) if found is not None else None
 
 
 # ---- the folder ------------------------------------------------------------------------------------------------------
