@@ -14,7 +14,8 @@ from antiphon.cli.options import Command, Group
 
 app = typer.Typer(
     cls=Group,
-    help="OpenAI's Responses API in front of any Chat Completions engine.",
+    help="OpenAI's Responses API, Anthropic's Messages and Chat Completions in front of any Chat Completions engine. Without a "
+    "command, `serve` runs: `antiphon serve --help` lists its flags, such as --upstream, --model and --port.",
     no_args_is_help=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
