@@ -113,6 +113,15 @@ async def run(*arguments: str, **environment: str) -> tuple[int, str, str]:
     return process.returncode or 0, out.decode(), err.decode()
 
 
+async def test_a_gateway_that_is_named_as_an_engine_is_recognized(engine: MockEngine, tmp_path: Path) -> None:
+    data, url = {"ANTIPHON_DATA_DIR": str(tmp_path)}, f"http://127.0.0.1:{free_port()}"
+    async with served("--port", url.rpartition(":")[2], "--upstream", engine.url, **data):
+        code, _, err = await doctor("--json", "--upstream", f"{url}/v1", **data)
+        assert (code, f"antiphon: {url} is a gateway, not an engine." in err) == (0, True)
+        _, _, err = await doctor("--json", "--upstream", engine.url, **data)
+        assert "is a gateway" not in err
+
+
 async def test_a_gateway_that_needs_a_key_says_so_and_engines_are_searched_for(engine: MockEngine, tmp_path: Path) -> None:
     data = {"ANTIPHON_DATA_DIR": str(tmp_path)}
     async with served("--port", "0", "--upstream", engine.url, "--api-key", "k", **data):

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from antiphon.app.options import engine_options
+from antiphon.app.running_gateways import find
 from antiphon.cli.gateway_client import GatewayClient, GatewayFailed, choose_gateway, key_for
 from antiphon.cli.serve import no_engine_found
 from antiphon.core.knowledge.help import HelpSetting, size
@@ -107,6 +108,10 @@ CHANGE_HELP = 'To change it: help = "auto", "off" or "full" in antiphon.toml, AN
 OWN_ENGINE = "There is nothing to change: Antiphon runs this engine itself, with the options that help."
 NOTHING_TO_CHANGE = "There is nothing to change on the engine."
 TO_CHANGE = "To change on the engine, as the table says: {capabilities}."
+IS_GATEWAY = (
+    "antiphon: {url} is a gateway, not an engine. This shows what it makes of its engines; without --upstream, `antiphon "
+    "doctor` shows what it knows of them."
+)
 NO_MODEL = "the engine lists no models. Name the model to test with --model NAME, or set default_model."
 
 
@@ -150,6 +155,8 @@ def run_doctor(settings: Settings, model: str | None, *, as_json: bool) -> int:
     # On standard error, because standard output may be read as JSON.
     with Console(stderr=True).status("Testing the engines…"):
         reports = asyncio.run(make_reports(settings, model, gateway=gateway))
+    for url in {each.url for each in find()}.intersection(report.url for report in reports):
+        typer.echo(IS_GATEWAY.format(url=url), err=True)
     if as_json:
         document = msgspec.json.encode({"gateway": gateway.url, "engines": [report.as_json() for report in reports]})
         console.file.write(msgspec.json.format(document).decode() + "\n")
