@@ -14,7 +14,7 @@ from rich.text import Text
 from antiphon.app.options import engine_options
 from antiphon.app.running_gateways import find
 from antiphon.cli.gateway_client import GatewayClient, GatewayFailed, choose_gateway, key_for
-from antiphon.cli.serve import no_engine_found
+from antiphon.cli.serve import NoEngine, no_engine_found
 from antiphon.core.knowledge.help import HelpSetting, size
 from antiphon.core.knowledge.knowledge import EngineKnowledge
 from antiphon.core.knowledge.model_names import ModelNames
@@ -147,14 +147,20 @@ class Report(Struct, frozen=True):
 
 
 def run_doctor(settings: Settings, model: str | None, *, as_json: bool) -> int:
-    """Returns the exit code: 1 if an engine could not be tested."""
+    """Returns the exit code: 1 if an engine could not be tested, or a gateway that runs does not say which ones it has."""
     console = Console()
     gateway = GatewayKnowledge() if settings.upstream else ask_gateway(settings)
     if gateway.problem is not None:
         typer.echo(f"antiphon: {gateway.problem}", err=True)
     # On standard error, because standard output may be read as JSON.
-    with Console(stderr=True).status("Testing the engines…"):
-        reports = asyncio.run(make_reports(settings, model, gateway=gateway))
+    try:
+        with Console(stderr=True).status("Testing the engines…"):
+            reports = asyncio.run(make_reports(settings, model, gateway=gateway))
+    except NoEngine:
+        if gateway.problem is None:
+            raise
+        # That is what is to be done first, and the gateway may well have engines.
+        return 1
     for url in {each.url for each in find()}.intersection(report.url for report in reports):
         typer.echo(IS_GATEWAY.format(url=url), err=True)
     if as_json:
