@@ -22,7 +22,7 @@ NO_MODEL = (
     "The engine behind {url} lists no models, so {name} cannot choose one. Load a model into the engine, or start the gateway "
     "with --default-model NAME or ANTIPHON_DEFAULT_MODEL=NAME. Then run this again."
 )
-NOT_LISTED = "The gateway at {url} lists no model `{model}`, so another one may answer. It lists: {models}."
+NOT_LISTED = "The gateway at {url} lists no model `{model}`: another one answers, or none. It lists: {models}."
 
 
 class Served(Struct, frozen=True):
