@@ -52,15 +52,25 @@ async def _run(supervisor: Supervisor, url: str, control: Path) -> None:
     async def reload() -> None:
         supervisor.reload()
 
+    # From now on it can be stopped: the first worker says that the gateway is ready before `start()` returns.
+    stopped = asyncio.create_task(until_stopped(running, reload))
+    starting = asyncio.create_task(supervisor.start())
     try:
-        await supervisor.start()
-        keeping = asyncio.create_task(supervisor.run())
-        async with serve_control(supervisor, control):
-            with running_gateways.announce(url, __version__, control=str(control)):
-                await until_stopped(running, reload)
+        await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+            keeping = asyncio.create_task(supervisor.run())
+            async with serve_control(supervisor, control):
+                with running_gateways.announce(url, __version__, control=str(control)):
+                    await stopped
+        else:
+            await stopped
     finally:
         # At the next Ctrl-C nothing is waited for.
+        await end_task(stopped)
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _end_at_once, supervisor)
+        if not starting.done():
+            await end_task(starting)
         if keeping is not None:
             await end_task(keeping)
         await supervisor.stop()

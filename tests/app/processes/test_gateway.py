@@ -378,3 +378,20 @@ async def test_a_single_process_says_what_to_do_instead_of_a_restart(engine: Moc
         done = await asyncio.to_thread(run, [*ANTIPHON, "restart"])
     assert done.returncode == 2
     assert f"is a single process, which cannot be replaced without a pause. Stop it (kill {process.pid}" in done.stderr
+
+
+async def test_it_can_be_stopped_as_soon_as_its_first_process_listens(engine: MockEngine, tmp_path: Path) -> None:
+    own = {"ANTIPHON_DATA_DIR": str(tmp_path), "ANTIPHON_STORE": f"sqlite:{tmp_path / 'responses.db'}"}
+    environment = bare_environment(**own, ANTIPHON_UPSTREAM=engine.url, ANTIPHON_PORT="0")
+    process = await asyncio.create_subprocess_exec(
+        *ANTIPHON, "serve", "--workers", "2", env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    assert process.stdout is not None
+    output = b""
+    while b"listening" not in output and (line := await process.stdout.readline()):
+        output += line
+    with suppress(ProcessLookupError):
+        process.send_signal(signal.SIGINT)
+    output += await process.stdout.read()
+    assert await process.wait() == 0, output.decode()
+    assert b"Traceback" not in output

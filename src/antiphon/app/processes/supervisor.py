@@ -141,10 +141,11 @@ class Supervisor:
         first = self._slots[0].worker = await self._spawn(self._slots[0], shows_banner=True)
         if not await first.ready():
             raise CannotServe(await first.end())
-        await self._writer.start(self._settings)
 
     async def run(self) -> None:
         """Until it is cancelled, or stopped."""
+        # Not before: the gateway says that it is ready with its first worker, and can be stopped from then on.
+        await self._writer.start(self._settings)
         async with asyncio.TaskGroup() as group:
             for slot in self._slots:
                 group.create_task(self._keep_running(slot))
