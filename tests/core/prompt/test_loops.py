@@ -646,6 +646,14 @@ def test_when_everything_fails_the_model_has_to_say_so() -> None:
     assert not converted(eight, help=NO_HELP).requirements.withheld
 
 
+def test_where_tools_are_in_words_the_prompt_stays_as_it_was_when_none_may_be_called() -> None:
+    in_words = replace(PLAIN, shows_tools=False)
+    earlier, at_end = ([user("Hi"), *steps(*[FAILURE] * count)] for count in (ENDED_AT - 1, ENDED_AT))
+    before, after = (body(items, dialect=in_words)["messages"] for items in (earlier, at_end))
+    assert after[: len(before)] == before
+    assert converted(at_end, dialect=in_words).offer.only == ()
+
+
 def test_a_constrained_answer_at_the_end_can_only_be_one_in_words_and_the_prompt_stays_as_it_was() -> None:
     failures = [f"error: {word}" for word in "abcdefgh"]
     items = [user("Hi"), *attempts(*failures, names="fg")]

@@ -386,8 +386,8 @@ def offer_without(offer: Offer, withheld: Mapping[str, str], own_names: Collecti
         return offer
     if left == names:
         return structs.replace(offer, withheld=reasons)
-    if not left and offer.say is not None:
-        # The prompt stays as it was. The answer can only be one in words.
+    if not left and (offer.say is not None or offer.in_words):
+        # The prompt stays as it was. The answer can only be one in words, or a call in it is left out.
         return structs.replace(offer, only=(), withheld=reasons)
     if not left:
         return Offer([], only=(), withheld=reasons)
