@@ -35,7 +35,7 @@ plain requests for Chat Completions through, so what it answers to broken ones i
 SUITE = """\
 ## A suite that others wrote
 
-[llm-comply](https://pypi.org/project/llm-comply/) asks each API what its documentation promises, and judges the answers by
+llm-comply, a Python package, asks each API what its documentation promises, and judges the answers by
 schemas of its own. For Responses it has ten tests with the names of those that
 [Open Responses](https://www.openresponses.org/compliance) publishes, none of which is over a WebSocket, and two more.
 Open Responses' own program was not run: it comes from GitHub, which the machine of this page does not reach.

@@ -24,7 +24,7 @@ from antiphon.settings.settings import Settings, models_directory
 RECOMMENDED = "Recommended for this machine: {what}, because {why}."
 PULLED_MODEL = "{name} is a toy, and {better} is pulled. To use that one, stop the gateway, and start it again."
 SERVE_IT = "`{serves}` serves it.{again}"
-STOP_FIRST = " The gateway at {url} goes on with what it has until it is stopped and started again."
+STOP_FIRST = " The gateway at {url} keeps the model that it has. To change that, stop it and start it again."
 # Of the table where there is no terminal to ask.
 WIDTH = 120
 # On a terminal that is narrower than this, some columns are left out: `--json` has them.

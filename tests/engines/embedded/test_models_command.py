@@ -134,7 +134,7 @@ async def test_pull_says_that_a_gateway_goes_on_with_its_model(
     async with served("--port", "0", "--upstream", engine.url, **data) as (_, ready):
         _, _, err = await end(await pull(sources, tmp_path, **data))
     url = ready.removeprefix("Antiphon is ready at ").strip().removesuffix("/v1")
-    assert err.endswith(f" The gateway at {url} goes on with what it has until it is stopped and started again.\n")
+    assert err.endswith(f" The gateway at {url} keeps the model that it has. To change that, stop it and start it again.\n")
 
 
 async def test_pull_prints_how_far_it_is_where_there_is_no_terminal(sources: SourceServer, tmp_path: Path) -> None:

@@ -268,7 +268,7 @@ def _offer(request: CreateResponse, box: Toolbox, draft: ChatDraft, inputs: Chat
     if help.shows_examples:
         draft.examples = tuple(fitting_examples(offer, box, inputs.window))
     withheld = dict.fromkeys(offer.names, HAS_ENDED.format(reason=loops.ended)) if loops.ended else loops.withheld
-    if help.stops_loops and not loops.waits and 0 < len(idle := box.going_on(offer.names)) < len(offer.names):
+    if help.stops_loops and not loops.waits and 0 < len(idle := box.needing_running(offer.names)) < len(offer.names):
         # A small model would try to run code with it.
         withheld = {**dict.fromkeys(idle, NOTHING_RUNS), **withheld}
     if withheld:

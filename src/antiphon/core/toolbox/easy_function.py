@@ -35,8 +35,8 @@ class EasyFunction(Struct, frozen=True):
     # Arguments of the client's tool that carry this text, for a tool that takes text; and the member that it is in.
     carrier: Mapping[str, str] = field(default_factory=dict)
     carried_in: str = ""
-    # It goes on with what an earlier call has left running.
-    goes_on: bool = False
+    # It is of use only while a command of an earlier call is still running.
+    needs_running: bool = False
 
     def tool_arguments(self, written: str) -> str:
         """The arguments of the client's tool. A call that cannot be translated is passed on as it was written: the client's

@@ -130,10 +130,10 @@ class Toolbox(Struct):
         names = self.offered.names
         return [names[tool] for tool, easy in self.easy.names.items() if not set(easy).isdisjoint(functions)]
 
-    def going_on(self, functions: Collection[str]) -> list[str]:
+    def needing_running(self, functions: Collection[str]) -> list[str]:
         """Those of these functions that are of use only while something runs."""
         easy = self.easy.functions
-        return [name for name in functions if name in easy and easy[name].goes_on]
+        return [name for name in functions if name in easy and easy[name].needs_running]
 
     def offered_as(self, name: str) -> Sequence[str]:
         """The functions by which the model can make a call that it made by this name."""

@@ -85,7 +85,7 @@ class PieceReader:
         self._look_in(min(waits_until, until) - now)
 
     def _give_up(self, error: Exception) -> None:
-        """Ends the wait with this error: whoever reads from a closed answer gets an error."""
+        """Ends the wait with this error. A later read from the closed answer raises one, too."""
         self._error = error
         self._answer.close()
 

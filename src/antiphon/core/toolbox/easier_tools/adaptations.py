@@ -98,7 +98,7 @@ def _type(schema: Any) -> Any:
 
 def _worded(row: Adaptation, names: list[str]) -> str:
     if names == [row.name]:
-        when = ", and may be called once something is running" if row.functions[0].goes_on else ""
+        when = ", and may be called once something is running" if row.functions[0].needs_running else ""
         return f"{row.name} is offered with fewer parameters{when}"
     *most, last = names
     listed = f"{', '.join(most)} and {last}" if most else last

@@ -71,7 +71,7 @@ def shell(member: str, filled: Mapping[str, Any]) -> EasyFunction:
 def write_stdin(filled: Mapping[str, Any]) -> EasyFunction:
     shown = parameters({"session_id": SESSION, "chars": CHARS}, "session_id", "chars")
     accepted = parameters({"session_id": NUMBER, "chars": TEXT}, "session_id")
-    return EasyFunction("write_stdin", STDIN, shown, accepted, dict, dict, filled, goes_on=True)
+    return EasyFunction("write_stdin", STDIN, shown, accepted, dict, dict, filled, needs_running=True)
 
 
 # ---- commands on files -----------------------------------------------------------------------------------------------
