@@ -13,12 +13,21 @@ from support.postgres import PostgresServer
 from support.programs import Missing
 from support.stores import BEGINNING, DAY, Clock, conversation, item, items, record
 
+from antiphon.ids import new_id
 from antiphon.store import Store, open_store
+from antiphon.store.records import Record
 from bench.page import keep
 
 CONVERSATIONS = 100
-OUTPUT = b'[{"type":"message","text":"' + b"x" * 2000 + b'"}]'
+TEXT = b"x" * 2000
 SOON = BEGINNING + DAY
+
+
+def answer(id: str, **members: object) -> Record:
+    """A response whose items have ids as a gateway makes them."""
+    question = b'[{"id":"%s","type":"message"}]' % new_id("msg").encode()
+    output = b'[{"id":"%s","type":"message","text":"%s"}]' % (new_id("msg").encode(), TEXT)
+    return record(id, input=question, output=output, **members)
 
 
 async def timed(operation: Callable[[], Awaitable[object]], times: int = 20) -> str:
@@ -43,7 +52,7 @@ async def measure_chains(store: Store) -> Iterator[tuple[str, str]]:
     rows = []
     for length in (10, 100, 1000):
         puts = (
-            store.put(record(f"{length}-{number}", parent=f"{length}-{number - 1}" if number else None, output=OUTPUT))
+            store.put(answer(f"{length}-{number}", parent=f"{length}-{number - 1}" if number else None))
             for number in range(length)
         )
         await in_groups(puts)
@@ -57,10 +66,9 @@ async def measure_chains(store: Store) -> Iterator[tuple[str, str]]:
 
 
 async def measure_puts(store: Store) -> Iterator[tuple[str, str]]:
-    numbers = itertools.count()
-    alone = await timed(lambda: store.put(record(f"alone-{next(numbers)}", output=OUTPUT)))
+    alone = await timed(lambda: store.put(answer(new_id("resp"))))
     start = time.perf_counter()
-    await in_groups((store.put(record(f"put-{number}", output=OUTPUT)) for number in range(5000)), 200)
+    await in_groups((store.put(answer(new_id("resp"))) for _ in range(5000)), 200)
     together = 5000 / (time.perf_counter() - start)
     return iter([("put, alone", alone), ("puts, 200 at once", f"{together:,.0f} a second")])
 
@@ -74,7 +82,8 @@ async def fill(store: Store, count: int) -> None:
         for first in range(0, each, 1000):
             places = range(first, min(first + 1000, each))
             await store.add_items("ada", f"c{number}", [item(f"i{place}", "x" * 200) for place in places])
-    responses = (record(f"r{number}", expires_at=SOON if number % 2 else SOON + 30 * DAY) for number in range(count // 10))
+    expiries = (SOON if number % 2 else SOON + 30 * DAY for number in range(count // 10))
+    responses = (answer(new_id("resp"), expires_at=expires_at) for expires_at in expiries)
     await in_groups(store.put(response) for response in responses)
 
 
@@ -98,7 +107,7 @@ async def with_puts(store: Store, name: str, removal: Awaitable[int]) -> str:
     worst = 0.0
     for number in itertools.count():
         put_start = time.perf_counter()
-        await store.put(record(f"{name}-{number}"))
+        await store.put(answer(f"{name}-{number}"))
         worst = max(worst, time.perf_counter() - put_start)
         if task.done():
             break

@@ -9,7 +9,6 @@ import argparse
 import asyncio
 import contextlib
 import os
-import secrets
 import shutil
 import statistics
 import sys
@@ -26,6 +25,7 @@ from typing import NamedTuple
 import msgspec
 
 from antiphon.app.processes.store_writer import StoreWriter
+from antiphon.ids import new_id
 from antiphon.settings.settings import Settings
 from antiphon.store import Store, open_store
 from antiphon.store.account_records import Counts, UsageEntry, UsageKind
@@ -173,7 +173,7 @@ def measure_gateway(tools: Programs, subject: Subject, folder: Path, options: Op
 
 def to_record() -> Record:
     """Like that of a short answer."""
-    id, message, answer = (f"{kind}_{secrets.token_hex(24)}" for kind in ("resp", "msg", "msg"))
+    id, message, answer = map(new_id, ("resp", "msg", "msg"))
     question = b'[{"type":"message","role":"user","content":[{"type":"input_text","text":"Say something."}],"id":"%s"}]'
     output = b'[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Hello."}],"id":"%s"}]'
     return Record(

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from antiphon.ids import new_id, random_hex
+from antiphon.ids import new_id, random_hex, time_digits
 
 
 def test_ids_differ_and_sort_in_the_order_in_which_they_were_made() -> None:
@@ -12,6 +12,15 @@ def test_ids_differ_and_sort_in_the_order_in_which_they_were_made() -> None:
     assert len(set(ids)) == 1000
     assert sorted(ids) == ids
     assert {len(id) for id in ids} == {len("msg_") + 48}
+
+
+def test_the_time_is_read_from_an_id_that_was_made_here_and_from_no_other() -> None:
+    ids = [new_id(prefix) for prefix in ("resp", "msg", "fc")]
+    times = [time_digits(id) or "" for id in ids]
+    assert times == sorted(times)
+    assert all(int(digits, 16) == int(id.partition("_")[2][:16], 16) for digits, id in zip(times, ids, strict=True))
+    others = ["", "msg_1", "item-1", ids[0].upper(), ids[0] + "0", ids[0][:-1], ids[0] + "\n", "0" * len(ids[0])]
+    assert [time_digits(id) for id in others] == [None] * len(others)
 
 
 def test_random_parts_are_drawn_many_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ RANDOM_BYTES = 16
 DRAWN_AT_ONCE = 256
 
 _SPLIT = re.compile(f".{{{2 * RANDOM_BYTES}}}").findall
+_MADE = re.compile(f"[a-z]+_([0-9a-f]{{16}})[0-9a-f]{{{2 * RANDOM_BYTES}}}")
 
 _last = 0
 # Of the next ids. Threads draw them, too: to take one from a list is a single step.
@@ -44,6 +45,12 @@ def new_id(prefix: str) -> str:
     except IndexError:
         digits = random_hex()
     return f"{prefix}_{_last:016x}{digits}"
+
+
+def time_digits(id: str) -> str | None:
+    """The time in an id that was made here, as hexadecimal digits that sort by it. None: of another id, such as a client's."""
+    made = _MADE.fullmatch(id)
+    return made[1] if made is not None else None
 
 
 def random_hex() -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import msgspec
 import pytest
 from support.older_store import (
     BEGINNING,
@@ -23,8 +24,9 @@ from support.older_store import (
     rows,
 )
 from support.postgres import PostgresServer
-from support.stores import Clock, record
+from support.stores import Clock, find_by_digests, put_with_digests, queued, record
 
+from antiphon.ids import new_id
 from antiphon.store import CannotOpen, Store, open_store
 from antiphon.store.files import files
 from antiphon.store.files.batches import overview
@@ -39,8 +41,8 @@ from antiphon.store.sqlite.database import open_sqlite
 from antiphon.store.wakeups import Wakeups
 
 VERSIONS = range(1, len(MIGRATIONS) + 1)
-# What an older gateway does not notice. A column that must have a value has a default.
-ADDITIVE = re.compile(r"CREATE TABLE|CREATE INDEX|ALTER TABLE \w+ ADD COLUMN (?!.*NOT NULL(?!.*DEFAULT))")
+# What an older gateway does not notice, unless by its time. A column that must have a value has a default.
+ADDITIVE = re.compile(r"CREATE TABLE|CREATE INDEX|DROP INDEX|ALTER TABLE \w+ ADD COLUMN (?!.*NOT NULL(?!.*DEFAULT))")
 FUTURE = ("CREATE TABLE future (id text PRIMARY KEY)",)
 
 
@@ -180,6 +182,60 @@ async def test_an_older_gateway_does_all_it_did_after_a_newer_one_has_migrated(
         await connection.close()
         await check_contents(newer, clock)
         assert await newer.get("carol", "new") is not None
+
+
+def with_new_ids(response: str, owner: str = "ada", **members: object) -> tuple[Record, list[str]]:
+    """A record whose items have ids that were made here, and these ids."""
+    ids = [new_id("msg"), new_id("msg")]
+    contents = ("input", "output") if members.get("status") != "queued" else ("input",)
+    lists = {name: msgspec.json.encode([{"id": id, "type": "message"}]) for name, id in zip(contents, ids, strict=False)}
+    return record(response, owner, **lists, **members), ids[: len(contents)]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_gateways_with_and_without_digests_as_keys_of_items_find_what_the_other_one_wrote(
+    kind: str, tmp_path: Path, clock: Clock, request: pytest.FixtureRequest
+) -> None:
+    url = await older_database(kind, 9, request, tmp_path)
+    async with open_store(url, clock) as store:
+        assert isinstance(store, SqlStore)
+        older = store._database
+        mine, ids = with_new_ids("mine")
+        theirs, their_ids = with_new_ids("theirs")
+        hidden, hidden_ids = with_new_ids("hidden", kept_after_end=600)
+        running, running_ids = with_new_ids("running_too", status="queued", output=b"[]", background=True)
+        await store.put(mine)
+        await store.put(hidden)
+        await store.enqueue(running, b"{}")
+        await older.write(put_with_digests(theirs, clock.now))
+        every = [*ids, *their_ids, *running_ids]
+        assert (await store.find_items("ada", [*every, *hidden_ids])).keys() == set(every)
+        assert await older.write(find_by_digests("ada", [*every, *hidden_ids])) == set(every)
+        assert await older.write(find_by_digests("bob", ids)) == set()
+        # What both have indexed is found once, and nothing is left to do.
+        assert await store.find_items("ada", ids) == {id: b'{"id":"%s","type":"message"}' % id.encode() for id in ids}
+        assert await store.index_items() == 0
+        # Both find what has got another owner.
+        await store.move_owner("ada", "carol")
+        assert (await store.find_items("carol", every)).keys() == set(every)
+        assert await older.write(find_by_digests("carol", every)) == set(every)
+        assert await store.find_items("ada", every) == {}
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_an_older_gateway_finds_the_items_of_what_a_newer_one_has_finished(
+    kind: str, tmp_path: Path, clock: Clock, request: pytest.FixtureRequest
+) -> None:
+    url = await older_database(kind, 9, request, tmp_path)
+    async with open_store(url, clock) as store:
+        assert isinstance(store, SqlStore)
+        await store.enqueue(queued("background"), b"{}")
+        while (job := await store.claim("new", LEASE, 3)) is not None and job.record.id != "background":
+            pass
+        finished, ids = with_new_ids("background", background=True)
+        assert await store.finish(finished, "new", 1, [])
+        assert await store._database.write(find_by_digests("ada", ids)) == set(ids)
+        assert (await store.find_items("ada", ids)).keys() == set(ids)
 
 
 @pytest.mark.parametrize("statement", [statement for migration in MIGRATIONS for statement in migration])

@@ -1,8 +1,9 @@
 """What the tests of the store share: a clock that they set, and functions that make records."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from hashlib import blake2b
 from typing import Any
 
 import asyncpg
@@ -10,9 +11,9 @@ import msgspec
 
 from antiphon.store import Store
 from antiphon.store.memory.store import MemoryStore
-from antiphon.store.operations import Operation, Row, Statement, placeholders
-from antiphon.store.records import Conversation, Event, Item, Record
-from antiphon.store.sql import responses
+from antiphon.store.operations import Many, Operation, Row, Statement, placeholders
+from antiphon.store.records import Conversation, Event, Item, Record, item_ids
+from antiphon.store.sql import item_index, responses
 
 DAY = 86_400
 BEGINNING = 1_800_000_000
@@ -64,6 +65,43 @@ def finish_as_before(record: Record) -> Operation[None]:
 
 def delete_as_before(id: str) -> Operation[None]:
     yield Statement("DELETE FROM responses WHERE id = $1", (id,))
+
+
+# The versions whose index of items had digests as keys, whatever the ids were.
+
+
+def digest(owner: str, id: str) -> bytes:
+    return blake2b(id.encode(), digest_size=16, key=owner.encode()).digest()
+
+
+def put_with_digests(record: Record, now: float) -> Operation[None]:
+    text = f"INSERT INTO responses ({responses.COLUMNS}, items_indexed) VALUES ({placeholders(1, len(responses.FIELDS))}, true)"
+    yield Statement(text, responses.record_values(record))
+    yield Many(item_index.ADD, [(digest(record.owner, id), record.id, now) for id in record.item_ids])
+
+
+def find_by_digests(owner: str, ids: Sequence[str]) -> Operation[set[str]]:
+    """Which of the items such a version finds in responses. If it misses some, it indexes what is not indexed yet."""
+    found = yield from _with_digests(owner, ids)
+    if len(found) < len(ids):
+        yield from _index_digests(owner)
+        found = yield from _with_digests(owner, ids)
+    return found
+
+
+def _with_digests(owner: str, ids: Sequence[str]) -> Operation[set[str]]:
+    keys = {digest(owner, id): id for id in ids}
+    text = f"""SELECT i.item FROM response_items i JOIN responses r ON r.id = i.response
+        WHERE i.item IN ({placeholders(2, len(keys))}) AND r.owner = $1 AND r.kept_after_end IS NULL"""
+    return {keys[bytes(key)] for (key,) in (yield Statement(text, (owner, *keys)))}
+
+
+def _index_digests(owner: str) -> Operation[None]:
+    finished = "status NOT IN ('in_progress', 'queued')"
+    text = f"SELECT id, input, output FROM responses WHERE NOT items_indexed AND {finished} AND owner = $1 ORDER BY id"
+    for id, *lists in (yield Statement(text, (owner,))):
+        yield Many(item_index.ADD, [(digest(owner, item), id, 0.0) for item in item_ids(*lists)])
+        yield Statement("UPDATE responses SET items_indexed = true WHERE id = $1", (id,))
 
 
 def queued(id: str, owner: str = "ada", **members: object) -> Record:

@@ -18,6 +18,7 @@ from support.commands import python_path
 from support.stores import BEGINNING, DAY, Clock, conversation, events, interposed, item, items, put_as_before, queued, record
 
 from antiphon.errors import StoreUnavailable
+from antiphon.ids import random_hex
 from antiphon.store import CannotOpen, IdTaken, Store, default_url, open_store
 from antiphon.store.files.opened import files_in_memory
 from antiphon.store.operations import Operation
@@ -362,6 +363,20 @@ async def test_items_of_an_older_database_are_found_before_they_are_indexed(tmp_
         assert found.keys() == {"in_r1", "out_r2", "i1"}
         # Of the other owner, nothing was indexed.
         assert await store.index_items() == 3
+
+
+async def test_items_that_are_written_one_after_the_other_are_neighbours_in_the_index(tmp_path: Path) -> None:
+    """Otherwise each of them is in a page of its own, which each write puts into the log as a whole."""
+    path = tmp_path / "responses.db"
+    async with open_store(url_of(path)) as store:
+        for number, owner in enumerate(("ada", "bob") * 50):
+            # A tenth of a millisecond after the one before.
+            answer = f"msg_{BEGINNING * 10**9 + number * 100_000:016x}{random_hex()}"
+            await store.put(record(f"r{number:02}", owner, input=b"[]", output=b'[{"id":"%s"}]' % answer.encode()))
+    with closing(sqlite3.connect(path)) as connection:
+        written = [response for (response,) in connection.execute("SELECT response FROM response_items ORDER BY item")]
+    assert len(written) == 100
+    assert written == sorted(written)
 
 
 async def test_items_that_others_index_while_they_are_looked_for_are_found(tmp_path: Path, clock: Clock) -> None:

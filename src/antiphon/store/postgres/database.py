@@ -89,7 +89,9 @@ UNREACHABLE = (
 _TYPES = {"created_at": "bigint", "expires_at": "bigint", "kept_after_end": "bigint", "background": "boolean"}
 _TYPES |= dict.fromkeys(("input", "output", "settings"), "bytea")
 _ARRAYS = ", ".join(f"${number}::{_TYPES.get(name, 'text')}[]" for number, name in enumerate(responses.FIELDS, 1))
-_INSERT = responses.INSERT.format(values=f"SELECT *, true FROM unnest({_ARRAYS})")
+_INSERT = responses.INSERT.format(
+    values=f"SELECT *, kept_after_end IS NOT NULL, true FROM unnest({_ARRAYS}) AS given ({responses.COLUMNS})"
+)
 # After the columns: the items, each with its response, and the time.
 _ITEMS, _RESPONSES_OF_ITEMS, _NOW = range(len(responses.FIELDS) + 1, len(responses.FIELDS) + 4)
 # And what they used, one array for each column.

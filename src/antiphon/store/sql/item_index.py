@@ -1,9 +1,15 @@
-"""Operations on the index of items: the items of responses and conversations by their ids."""
+"""Operations on the index of items: the items of responses and conversations by their ids.
+
+In a database, rows are in the order of their keys, and each page that a write touches is written to the disk as a whole. So the
+key of an item begins with the time, which is in its id: what is written at the same time shares pages. The keys of older
+versions were digests, and each of them is in a page of its own. They are still found.
+"""
 
 from collections.abc import Collection, Iterable, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
+from antiphon.ids import time_digits
 from antiphon.store.operations import Many, Operation, Row, Statement, in_groups, placeholders
 from antiphon.store.records import UNFINISHED, Record, id_of, item_ids, items_with_ids
 
@@ -13,15 +19,19 @@ READ_RESPONSES = 20
 
 ADD = "INSERT INTO response_items (item, response, written_at) VALUES ($1, $2, $3) ON CONFLICT (item, response) DO NOTHING"
 FINISHED = f"status NOT IN ({', '.join(repr(status) for status in sorted(UNFINISHED))})"
-_MARK = "UPDATE responses SET items_indexed = true WHERE id IN ({ids})"
+_MARK = "UPDATE responses SET items_indexed_by_time = true WHERE id IN ({ids})"
+_IS_UNINDEXED = f"NOT items_indexed AND NOT items_indexed_by_time AND {FINISHED}"
 _UNINDEXED = f"""
 SELECT id, owner, created_at, input, output FROM responses
-WHERE NOT items_indexed AND {FINISHED} ORDER BY owner, id LIMIT $1 FOR UPDATE SKIP LOCKED"""
+WHERE {_IS_UNINDEXED} ORDER BY owner, id LIMIT $1 FOR UPDATE SKIP LOCKED"""
 # Waits for gateways that are indexing the same responses: afterwards they are indexed.
 _UNINDEXED_OF_OWNER = f"""
 SELECT id, owner, created_at, input, output FROM responses
-WHERE NOT items_indexed AND {FINISHED} AND owner = $2 ORDER BY id LIMIT $1 FOR UPDATE"""
-_HAS_UNINDEXED = f"SELECT 1 FROM responses WHERE NOT items_indexed AND {FINISHED} AND owner = $1 LIMIT 1"
+WHERE {_IS_UNINDEXED} AND owner = $2 ORDER BY id LIMIT $1 FOR UPDATE"""
+_HAS_UNINDEXED = f"SELECT 1 FROM responses WHERE {_IS_UNINDEXED} AND owner = $1 LIMIT 1"
+# A key has so many bytes in all, and so many digits of the time, which are those of 65 microseconds.
+KEY_BYTES = 16
+TIME_DIGITS = 12
 # Of several responses with the same item, the one that was written last.
 _IN_RESPONSES = """
 SELECT item, response, written_at FROM (
@@ -50,7 +60,13 @@ def add(record: Record, now: float) -> Operation[None]:
 
 def record_keys(record: Record) -> list[bytes]:
     """The keys of its items. None, if it is not to be stored."""
-    return [] if record.kept_after_end is not None else [item_key(record.owner, id) for id in record.item_ids]
+    if record.kept_after_end is not None:
+        return []
+    keys = [item_key(record.owner, id) for id in record.item_ids]
+    # Older gateways index only responses that have ended.
+    if record.status in UNFINISHED:
+        keys += [digest_key(record.owner, id) for id in record.item_ids]
+    return keys
 
 
 def item_keys(owner: str, *lists: bytes) -> list[bytes]:
@@ -60,7 +76,20 @@ def item_keys(owner: str, *lists: bytes) -> list[bytes]:
 
 def item_key(owner: str, id: str) -> bytes:
     """Short, whatever the id is, and different for each owner: so nobody's items make the search for another's slower."""
-    return blake2b(id.encode(), digest_size=16, key=owner.encode()[:64]).digest()
+    digits = time_digits(id)
+    if digits is None:
+        return digest_key(owner, id)
+    time = bytes.fromhex(digits[:TIME_DIGITS])
+    return time + _digest(owner, id, KEY_BYTES - len(time))
+
+
+def digest_key(owner: str, id: str) -> bytes:
+    """The key of every item in older versions, and still of those whose ids were not made here."""
+    return _digest(owner, id, KEY_BYTES)
+
+
+def _digest(owner: str, id: str, size: int) -> bytes:
+    return blake2b(id.encode(), digest_size=size, key=owner.encode()[:64]).digest()
 
 
 def find(owner: str, ids: Collection[str], now: float) -> Operation[dict[str, bytes]]:
@@ -69,9 +98,10 @@ def find(owner: str, ids: Collection[str], now: float) -> Operation[dict[str, by
         names = placeholders(3, len(group))
         rows = yield Statement(_IN_CONVERSATIONS.format(items=names), (owner, int(now), *group))
         _keep_newest(found, [(id, Found(at, data)) for data, at in rows if (id := id_of(data)) is not None and id in ids])
-        # A response wins against a conversation that got the same items from it.
-        keys = {item_key(owner, id): id for id in group}
-        rows = yield Statement(_IN_RESPONSES.format(items=names), (owner, int(now), *keys))
+    # A response wins against a conversation that got the same items from it.
+    keys = {key(owner, id): id for id in ids for key in (item_key, digest_key)}
+    for some in in_groups(list(keys)):
+        rows = yield Statement(_IN_RESPONSES.format(items=placeholders(3, len(some))), (owner, int(now), *some))
         _keep_newest(found, (yield from _read([(keys[bytes(key)], *place) for key, *place in rows])))
     return {id: newest.data for id, newest in found.items()}
 
@@ -86,7 +116,9 @@ def _read(places: Sequence[Row]) -> Operation[list[tuple[str, Found]]]:
     """The items in the responses that the index names."""
     by_response: dict[str, dict[str, float]] = {}
     for item, response, written_at in places:
-        by_response.setdefault(response, {})[item] = written_at
+        written = by_response.setdefault(response, {})
+        # With both keys, if an older gateway has indexed it too.
+        written[item] = max(written_at, written.get(item, written_at))
     read: list[tuple[str, Found]] = []
     for group in in_groups(list(by_response), READ_RESPONSES):
         text = f"SELECT id, input, output FROM responses WHERE id IN ({placeholders(1, len(group))})"

@@ -63,7 +63,7 @@ def move_rows(table: str, earlier: str, owner: str) -> Operation[int]:
 
 
 def _some(table: str, owner: str) -> Operation[list[str]]:
-    rows = yield Statement(f"SELECT id FROM {table} WHERE owner = $1 ORDER BY id LIMIT $2", (owner, MOVED_ROWS))
+    rows = yield Statement(f"SELECT id FROM {table} WHERE owner = $1 LIMIT $2", (owner, MOVED_ROWS))
     return [row[0] for row in rows]
 
 
@@ -73,13 +73,18 @@ def _move(table: str, ids: Sequence[str], earlier: str, owner: str) -> Operation
 
 
 def _index_again(ids: Sequence[str], earlier: str, owner: str) -> Operation[None]:
-    """The keys of items depend on their owner. What is not indexed yet stays so."""
+    """The keys of items depend on their owner. What is not indexed yet stays so, also in the way of older gateways."""
     names = placeholders(1, len(ids))
     written = {(bytes(key), response): at for key, response, at in (yield Statement(_KEYS.format(ids=names), ids))}
     rows = yield Statement(f"SELECT id, input, output FROM responses WHERE id IN ({names})", ids)
-    items = {(item_index.item_key(earlier, item), response): item for response, *lists in rows for item in item_ids(*lists)}
-    indexed = {place: item for place, item in items.items() if place in written}
+    moved = {
+        (key(earlier, item), response): key(owner, item)
+        for response, *lists in rows
+        for item in item_ids(*lists)
+        for key in (item_index.item_key, item_index.digest_key)
+    }
+    indexed = {place: key for place, key in moved.items() if place in written}
     if indexed:
         yield Many(_FORGET, list(indexed))
-        new: list[Row] = [(item_index.item_key(owner, item), place[1], written[place]) for place, item in indexed.items()]
+        new: list[Row] = [(key, place[1], written[place]) for place, key in indexed.items()]
         yield Many(item_index.ADD, new)

@@ -18,11 +18,11 @@ LONGEST_OUTPUT = 1024 * 1024
 FIELDS = tuple(name for name in Record.__struct_fields__ if name not in ("usage", "deliveries", "input_ids"))
 COLUMNS = ", ".join(FIELDS)
 # A row that exists is not changed. Unfinished responses are not marked as indexed: an older gateway may finish them. Those that
-# are not to be stored are: their items are never indexed.
-INSERT = f"INSERT INTO responses ({COLUMNS}, items_indexed) {{values}} ON CONFLICT (id) DO NOTHING"
-_PUT = INSERT.format(values=f"VALUES ({placeholders(1, len(FIELDS) + 1)})")
+# are not to be stored are, also for older gateways: their items are never indexed.
+INSERT = f"INSERT INTO responses ({COLUMNS}, items_indexed, items_indexed_by_time) {{values}} ON CONFLICT (id) DO NOTHING"
+_PUT = INSERT.format(values=f"VALUES ({placeholders(1, len(FIELDS) + 2)})")
 _OUTPUT = FIELDS.index("output")
-_REPLACE = f"UPDATE responses SET ({COLUMNS}, items_indexed) = ({placeholders(1, len(FIELDS))}, true) WHERE id = $1"
+_REPLACE = f"UPDATE responses SET ({COLUMNS}, items_indexed_by_time) = ({placeholders(1, len(FIELDS))}, true) WHERE id = $1"
 _REPLACE_LONG = _REPLACE.replace(f"${_OUTPUT + 1},", "{long},")
 _OF_OWNER = "id = $1 AND owner = $2 AND expires_at > $3"
 _GET = f"SELECT {COLUMNS.replace(' output,', ' {output},')}, octet_length(output) FROM responses WHERE {_OF_OWNER}"
@@ -70,8 +70,8 @@ def row_to_record(row: Row) -> Record:
 
 
 def put(record: Record, now: float) -> Operation[None]:
-    is_indexed = record.status not in UNFINISHED or record.kept_after_end is not None
-    changed = yield Change(_PUT, (*record_values(record), is_indexed))
+    is_hidden = record.kept_after_end is not None
+    changed = yield Change(_PUT, (*record_values(record), is_hidden, is_hidden or record.status not in UNFINISHED))
     if not changed[0][0]:
         raise IdTaken(record.id)
     yield from item_index.add(record, now)

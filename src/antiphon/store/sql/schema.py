@@ -2,7 +2,8 @@
 
 Gateways of several versions may use one database at the same time: while they are upgraded one after the other, the first of
 the newer ones migrates it, and the older ones go on. So a migration only adds: tables, indexes, and columns that have a
-default. One that cannot do without more begins with `BREAKS_OLDER`; older versions then refuse to open the database.
+default. It may drop an index without which older versions are slower at something rare. One that cannot do without more begins
+with `BREAKS_OLDER`; older versions then refuse to open the database.
 """
 
 import logging
@@ -128,6 +129,15 @@ MIGRATIONS: Migrations = (
         "CREATE INDEX responses_not_stored ON responses (kept_after_end) WHERE kept_after_end IS NOT NULL",
     ),
     ACCOUNTS,
+    (
+        # Whether the items of a response are indexed by keys that begin with the time: see `item_index`. Older gateways do not
+        # know those keys. So for them `items_indexed` stays false, and they index such a response when they miss an item.
+        "ALTER TABLE responses ADD COLUMN items_indexed_by_time boolean NOT NULL DEFAULT false",
+        """CREATE INDEX responses_to_index_by_time ON responses (owner, id)
+            WHERE NOT items_indexed AND NOT items_indexed_by_time""",
+        # For what it was used, `responses_by_owner_and_age` does as well. Each index is written with each response.
+        "DROP INDEX responses_by_owner",
+    ),
 )
 
 
