@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from support.postgres import PostgresServer
 from support.programs import Missing
@@ -23,7 +24,7 @@ TEXT = b"x" * 2000
 SOON = BEGINNING + DAY
 
 
-def answer(id: str, **members: object) -> Record:
+def answer(id: str, **members: Any) -> Record:
     """A response whose items have ids as a gateway makes them."""
     question = b'[{"id":"%s","type":"message"}]' % new_id("msg").encode()
     output = b'[{"id":"%s","type":"message","text":"%s"}]' % (new_id("msg").encode(), TEXT)

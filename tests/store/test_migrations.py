@@ -200,6 +200,8 @@ async def test_gateways_with_and_without_digests_as_keys_of_items_find_what_the_
     async with open_store(url, clock) as store:
         assert isinstance(store, SqlStore)
         older = store._database
+        # What has ended in the older database.
+        await store.index_items()
         mine, ids = with_new_ids("mine")
         theirs, their_ids = with_new_ids("theirs")
         hidden, hidden_ids = with_new_ids("hidden", kept_after_end=600)
@@ -209,13 +211,17 @@ async def test_gateways_with_and_without_digests_as_keys_of_items_find_what_the_
         await store.enqueue(running, b"{}")
         await older.write(put_with_digests(theirs, clock.now))
         every = [*ids, *their_ids, *running_ids]
+        assert await store.index_items() == 0
         assert (await store.find_items("ada", [*every, *hidden_ids])).keys() == set(every)
         assert await older.write(find_by_digests("ada", [*every, *hidden_ids])) == set(every)
         assert await older.write(find_by_digests("bob", ids)) == set()
         # What both have indexed is found once, and nothing is left to do.
         assert await store.find_items("ada", ids) == {id: b'{"id":"%s","type":"message"}' % id.encode() for id in ids}
         assert await store.index_items() == 0
-        # Both find what has got another owner.
+        # Both find what has got another owner, also what only one of them has indexed.
+        latest, latest_ids = with_new_ids("latest")
+        await store.put(latest)
+        every += latest_ids
         await store.move_owner("ada", "carol")
         assert (await store.find_items("carol", every)).keys() == set(every)
         assert await older.write(find_by_digests("carol", every)) == set(every)

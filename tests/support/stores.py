@@ -92,7 +92,7 @@ def find_by_digests(owner: str, ids: Sequence[str]) -> Operation[set[str]]:
 def _with_digests(owner: str, ids: Sequence[str]) -> Operation[set[str]]:
     keys = {digest(owner, id): id for id in ids}
     text = f"""SELECT i.item FROM response_items i JOIN responses r ON r.id = i.response
-        WHERE i.item IN ({placeholders(2, len(keys))}) AND r.owner = $1 AND r.kept_after_end IS NULL"""
+        WHERE i.item IN ({placeholders(2, len(keys))}) AND r.owner = $1"""
     return {keys[bytes(key)] for (key,) in (yield Statement(text, (owner, *keys)))}
 
 
