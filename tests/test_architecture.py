@@ -124,7 +124,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "wire": set(),
     "settings": {"errors", "ids"},
     "core": {"wire", *LOW},
-    "store": {"errors", "installation", "logs", "wire"},
+    "store": {"errors", "ids", "installation", "logs", "wire"},
     "transport": {"settings", "logs"},
     "engines": {"transport", "core", "wire", "errors", "logs"},
     "child_processes": set(),
