@@ -56,23 +56,23 @@ def schema(members: int) -> Body:
 TEXT, LINK = {"type": "text", "text": "a"}, {"type": "resource_link", "uri": "file:///a", "name": "a"}
 ROWS = [{"url": f"https://example.org/{at}", "title": "a", "text": "b"} for at in range(40_000)]
 # By name: what a server's tool answers.
-RESULTS: dict[str, Body] = {
-    "many texts": {"content": parts(TEXT)},
-    "many links": {"content": parts(LINK)},
-    "many errors": {"content": parts(TEXT), "isError": True},
-    "a long text": {"content": [{"type": "text", "text": "x" * MOST}]},
-    "many structures": {"content": [], "structuredContent": {"a": [[]] * (MOST // 4)}},
-    "many numbers": {"content": [], "structuredContent": {"a": [1] * (MOST // 3)}},
-    "an image": {"content": [{"type": "image", "data": "A" * MOST, "mimeType": "image/png"}]},
-    "something else": {"content": parts({"type": "unknown"})},
+RESULTS: dict[str, Callable[[], Body]] = {
+    "many texts": lambda: {"content": parts(TEXT)},
+    "many links": lambda: {"content": parts(LINK)},
+    "many errors": lambda: {"content": parts(TEXT), "isError": True},
+    "a long text": lambda: {"content": [{"type": "text", "text": "x" * MOST}]},
+    "many structures": lambda: {"content": [], "structuredContent": {"a": [[]] * (MOST // 4)}},
+    "many numbers": lambda: {"content": [], "structuredContent": {"a": [1] * (MOST // 3)}},
+    "an image": lambda: {"content": [{"type": "image", "data": "A" * MOST, "mimeType": "image/png"}]},
+    "something else": lambda: {"content": parts({"type": "unknown"})},
 }
 MADE = base64.b64encode(png() + b"\0" * (MOST // 2)).decode()
 # By name: lists of tools, and how many are offered. None, if the list fails.
 LISTED = {"many tools": [480], "a large tool": [0], "too many tools": []}
-LISTS: dict[str, list[Body]] = {
-    "many tools": [{"name": f"tool_{at}", "inputSchema": schema(120)} for at in range(480)],
-    "a large tool": [{"name": "tool", "inputSchema": schema(60_000)}],
-    "too many tools": [{"name": f"tool_{at}", "inputSchema": {"type": "object"}} for at in range(60_000)],
+LISTS: dict[str, Callable[[], list[Body]]] = {
+    "many tools": lambda: [{"name": f"tool_{at}", "inputSchema": schema(120)} for at in range(480)],
+    "a large tool": lambda: [{"name": "tool", "inputSchema": schema(60_000)}],
+    "too many tools": lambda: [{"name": f"tool_{at}", "inputSchema": {"type": "object"}} for at in range(60_000)],
 }
 
 
@@ -154,7 +154,7 @@ async def test_no_result_of_an_mcp_server_blocks_the_event_loop(
     name: str, form: str, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = served.servers[form.removeprefix("old ")]
-    answers("large", RESULTS[name], monkeypatch)
+    answers("large", RESULTS[name](), monkeypatch)
     tool = mcp(server, "/sse" if form == "old sse" else "/mcp")
     *_, called, said = await served.within_budget([tool], call("bad__large", "{}"))
     assert (called["type"], called["name"], said["type"]) == ("mcp_call", "large", "message")
@@ -165,10 +165,10 @@ async def test_no_result_of_an_mcp_server_blocks_the_event_loop(
 async def test_no_list_of_an_mcp_server_blocks_the_event_loop(
     name: str, form: str, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = served.servers[form]
+    server, tools = served.servers[form], LISTS[name]()
 
     async def listed(cursor: str | None) -> Body:
-        return {"tools": LISTS[name]}
+        return {"tools": tools}
 
     monkeypatch.setattr(server.tools, "_list", listed)
     output = await served.within_budget([mcp(server)])

@@ -69,35 +69,38 @@ def reasoning(at: int) -> Body:
     return {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": f"t{at}"}]}
 
 
-BODIES: dict[str, Body] = {
-    "user messages": {"input": items(lambda at: user(f"m{at}"))},
-    "assistant messages": {"input": [user("q"), *items(lambda at: assistant(f"m{at}"))]},
-    "calls without an output": {"input": [user("q"), *items(lambda at: function_call(f"c{at}"))]},
-    "calls and outputs": {"input": [user("q"), *items(lambda at: function_call(f"c{at}"), lambda at: call_output(f"c{at}"))]},
-    "thoughts": {"input": [user("q"), *items(reasoning)]},
-    "unknown items": {"input": [user("q"), *items(lambda at: {"type": f"x{at}"})]},
-    "too many items": {"input": items(lambda at: {"type": f"x{at}"}, most=1_000_000)},
-    "text parts": {"input": [user(items(lambda at: {"type": "input_text", "text": "a"}, most=100_000))]},
-    "one text": {"input": "x" * MEGABYTE},
-    "tools": {"input": "Hi", "tools": items(lambda at: function(at, description="x" * 400), most=1_900)},
-    "too many tools": {"input": "Hi", "tools": items(function, most=1_000_000)},
-    "a wide schema": strict(wide(6_000)),
-    "a schema that is too wide": strict(wide(30_000)),
-    "a wide format": {"input": "Hi", "text": {"format": {"type": "json_schema", "name": "a", "schema": wide(6_000)}}},
-    "a diamond of references": strict(diamond(25)),
-    "a grammar with groups inside one another": custom("start: " + '["a" ' * 24 + "]" * 24),
-    "a grammar with optional parts": custom("start: " + " ".join(f'["a{at}"]' for at in range(24))),
-    "a grammar with many literals": custom("start: " + " | ".join(f'"{at}"' for at in range(60_000))),
-    "an ambiguous grammar": custom('start: a\na: a a | "a"'),
-    "a terminal that backtracks": custom("start: /(a+)+b/"),
-    "a long pattern": custom("a?" * 20_000 + "a" * 20_000, "regex"),
-    "a pattern that backtracks": custom("(a+)+$", "regex"),
-    "user messages, read in place": {"input": items(lambda at: user(f"m{at}"), most=LARGE_BODY // 60)},
-    "arrays, read in place": {
+# Made by the test that wants one.
+BODIES: dict[str, Callable[[], Body]] = {
+    "user messages": lambda: {"input": items(lambda at: user(f"m{at}"))},
+    "assistant messages": lambda: {"input": [user("q"), *items(lambda at: assistant(f"m{at}"))]},
+    "calls without an output": lambda: {"input": [user("q"), *items(lambda at: function_call(f"c{at}"))]},
+    "calls and outputs": lambda: {
+        "input": [user("q"), *items(lambda at: function_call(f"c{at}"), lambda at: call_output(f"c{at}"))]
+    },
+    "thoughts": lambda: {"input": [user("q"), *items(reasoning)]},
+    "unknown items": lambda: {"input": [user("q"), *items(lambda at: {"type": f"x{at}"})]},
+    "too many items": lambda: {"input": items(lambda at: {"type": f"x{at}"}, most=1_000_000)},
+    "text parts": lambda: {"input": [user(items(lambda at: {"type": "input_text", "text": "a"}, most=100_000))]},
+    "one text": lambda: {"input": "x" * MEGABYTE},
+    "tools": lambda: {"input": "Hi", "tools": items(lambda at: function(at, description="x" * 400), most=1_900)},
+    "too many tools": lambda: {"input": "Hi", "tools": items(function, most=1_000_000)},
+    "a wide schema": lambda: strict(wide(6_000)),
+    "a schema that is too wide": lambda: strict(wide(30_000)),
+    "a wide format": lambda: {"input": "Hi", "text": {"format": {"type": "json_schema", "name": "a", "schema": wide(6_000)}}},
+    "a diamond of references": lambda: strict(diamond(25)),
+    "a grammar with groups inside one another": lambda: custom("start: " + '["a" ' * 24 + "]" * 24),
+    "a grammar with optional parts": lambda: custom("start: " + " ".join(f'["a{at}"]' for at in range(24))),
+    "a grammar with many literals": lambda: custom("start: " + " | ".join(f'"{at}"' for at in range(60_000))),
+    "an ambiguous grammar": lambda: custom('start: a\na: a a | "a"'),
+    "a terminal that backtracks": lambda: custom("start: /(a+)+b/"),
+    "a long pattern": lambda: custom("a?" * 20_000 + "a" * 20_000, "regex"),
+    "a pattern that backtracks": lambda: custom("(a+)+$", "regex"),
+    "user messages, read in place": lambda: {"input": items(lambda at: user(f"m{at}"), most=LARGE_BODY // 60)},
+    "arrays, read in place": lambda: {
         "input": "Hi",
         "client_metadata": {"a": msgspec.Raw(b"[" + b"[]," * (LARGE_BODY // 3 - 50) + b"0]")},
     },
-    "JSON that is too deep": {"input": "Hi", "client_metadata": {"a": msgspec.Raw(b"[" * 900 + b"]" * 900)}},
+    "JSON that is too deep": lambda: {"input": "Hi", "client_metadata": {"a": msgspec.Raw(b"[" * 900 + b"]" * 900)}},
 }
 # What the model answers to the grammars: each takes very long to compare with it.
 LONG_INPUT = answer(call("t", msgspec.json.encode({"input": "a" * 300 + "!"}).decode()), finish="tool_calls")
@@ -124,8 +127,11 @@ async def longest_callback(gateway: MeasuredGateway, client: aiohttp.ClientSessi
 
 # What aiohttp says of a chat request of more than a megabyte.
 @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
-@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-async def test_no_body_of_a_megabyte_blocks_the_event_loop(body: Body, measured: MeasuredGateway, engine: MockEngine) -> None:
+@pytest.mark.parametrize("make", BODIES.values(), ids=BODIES)
+async def test_no_body_of_a_megabyte_blocks_the_event_loop(
+    make: Callable[[], Body], measured: MeasuredGateway, engine: MockEngine
+) -> None:
+    body = make()
     engine.otherwise = lambda asked: LONG_INPUT if "t" in str(asked.get("tools"))[:90] else text("{}")
     taken: list[float] = []
     async with aiohttp.ClientSession() as client:
