@@ -128,7 +128,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "transport": {"settings", "logs"},
     "engines": {"transport", "core", "wire", "errors", "logs"},
     "child_processes": set(),
-    "engines/embedded": {"child_processes", "core", "errors", "installation", "logs"},
+    "engines/embedded": {"child_processes", "core", "settings", "errors", "installation", "logs"},
     "files": {"files/readers", "store", "core", "wire", "logs", *LOW},
     "files/readers": {"core", "errors", "installation", "patterns"},
     "sandbox": {"logs"},

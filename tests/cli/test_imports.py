@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import aiohttp
+import pytest
 from support.commands import bare_environment
 from support.engine import DONE, MockEngine, chunk
 
@@ -28,6 +29,31 @@ def test_the_version_is_shown_without_the_server() -> None:
 
 def test_options_and_settings_are_read_without_the_server() -> None:
     assert imported("from antiphon.cli.commands import app; app(['key', 'new', 'somebody', '--hashed'])") & HEAVY == set()
+
+
+# Of the modules of a gateway: what clients connect to, and what answers them.
+GATEWAY = {"antiphon.app.options", "antiphon.app.lifetime", "antiphon.server", "antiphon.engines.pool"}
+# A gateway at this address never answers.
+NOWHERE = "http://127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["claude", "--url", NOWHERE],
+        ["codex", "--url", NOWHERE],
+        ["restart", "--url", NOWHERE],
+        ["usage", "--url", NOWHERE],
+        ["key", "list", "--store", "sqlite:/nowhere/responses.db"],
+        ["models"],
+        ["pull", "nosuch"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_command_that_is_no_gateway_starts_without_its_modules(arguments: list[str]) -> None:
+    modules = imported(f"from antiphon.cli.commands import app; app({arguments})")
+    assert "antiphon.app.checked_settings" in modules
+    assert modules & GATEWAY == set()
 
 
 # What a gateway uses for some requests only, or never. Older versions of Python need regex from the start.

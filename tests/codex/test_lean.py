@@ -14,8 +14,8 @@ from support.gateway import CHECKER, GatewayUnderTest, running_gateway, started
 
 from antiphon.app.parts import Extensions
 from antiphon.cli.codex.config import BASE_SETTINGS, LEAN_SETTINGS, known_settings
+from antiphon.core.knowledge.codex_catalog import BASE_INSTRUCTIONS, LEAN_INSTRUCTIONS, catalog_entry
 from antiphon.gateway.runs.observers import Observer
-from antiphon.server.routes.models import BASE_INSTRUCTIONS, LEAN_INSTRUCTIONS, catalog_entry
 from antiphon.wire.responses import CreateResponse
 
 pytestmark = pytest.mark.timeout(120, func_only=True)

@@ -18,7 +18,6 @@ from antiphon.gateway.batches.runner import STEP, BatchOptions
 from antiphon.gateway.limits.places import AdmissionLimits
 from antiphon.gateway.state.housekeeping import StoreLimits
 from antiphon.gateway.usage.budgets import Budget
-from antiphon.gateway.usage.prices import Price, Prices
 from antiphon.server.answers import TOO_SLOW, answer_unrouted
 from antiphon.server.parts import HttpLimits
 from antiphon.server.paths import ProtocolPaths, is_uploaded_form
@@ -81,15 +80,6 @@ def file_limits(settings: Settings) -> FileLimits:
 
 def store_limits(settings: Settings) -> StoreLimits:
     return StoreLimits(settings.store_max_bytes, settings.usage.keep_days)
-
-
-def prices(settings: Settings) -> Prices:
-    given = settings.usage.prices
-    by_model = {
-        model: Price(each.input, each.input if each.cached is None else each.cached, each.output)
-        for model, each in given.items()
-    }
-    return Prices(settings.usage.currency, by_model)
 
 
 def budgets(settings: Settings) -> dict[str, Budget]:

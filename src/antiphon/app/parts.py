@@ -29,7 +29,6 @@ from antiphon.app.options import (
     file_limits,
     http_limits,
     placement_options,
-    prices,
     request_limits,
     store_kind,
 )
@@ -72,6 +71,7 @@ from antiphon.gateway.state.seal import load_key, make_sealer
 from antiphon.gateway.stored_prompts.folder import read_folder
 from antiphon.gateway.usage.budgets import Budgets
 from antiphon.gateway.usage.ledger import Ledger
+from antiphon.gateway.usage.prices import configured_prices
 from antiphon.gateway.webhooks.messages import Webhooks
 from antiphon.ids import new_id
 from antiphon.logs import log
@@ -290,6 +290,7 @@ def make_gateway(
 ) -> Gateway:
     settings, store = given.settings, given.store
     ledger = Ledger(store.accounts, pool.is_listed, is_kept=settings.usage.enabled)
+    prices = configured_prices(settings.usage.currency, settings.usage.prices)
     return Gateway(
         pool,
         store,
@@ -301,7 +302,7 @@ def make_gateway(
         stores_messages=settings.store_messages,
         owners=Owners(store, earlier_owners(settings)),
         ledger=ledger,
-        budgets=Budgets(store.accounts, ledger, prices(settings), budgets(settings)),
+        budgets=Budgets(store.accounts, ledger, prices, budgets(settings)),
         webhooks=Webhooks(webhook_endpoints(settings.webhooks)),
         make_sealer=partial(make_sealer, load_key(settings.seal_key, data_directory(settings))),
         observers=[*([recordings.observe] if recordings is not None else ()), *observers],

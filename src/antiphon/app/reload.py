@@ -17,10 +17,10 @@ from antiphon.app.options import (
     engine_options,
     file_limits,
     placement_options,
-    prices,
     request_limits,
 )
 from antiphon.core.protocols.responses.fields import RequestLimits
+from antiphon.gateway.usage.prices import configured_prices
 from antiphon.server.parts import APP
 from antiphon.settings.errors import SettingsError
 from antiphon.settings.keys import earlier_owners, key_owners, metrics_readers
@@ -44,7 +44,7 @@ async def _use_keys(app: web.Application, old: Settings, new: Settings) -> None:
 
 
 async def _use_usage(app: web.Application, old: Settings, new: Settings) -> None:
-    app[APP].gateway.budgets.prices = prices(new)
+    app[APP].gateway.budgets.prices = configured_prices(new.usage.currency, new.usage.prices)
     app[APP].gateway.budgets.use(budgets(new))
     if new.usage.enabled != old.usage.enabled or new.usage.keep_days != old.usage.keep_days:
         logs.log("restart needed", level=logging.WARNING, settings=["usage.enabled", "usage.keep_days"])

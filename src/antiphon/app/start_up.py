@@ -17,37 +17,11 @@ from antiphon.errors import StoreUnavailable
 from antiphon.server.parts import APP
 from antiphon.settings.errors import SettingsError
 from antiphon.settings.keys import is_loopback, needs_key
-from antiphon.settings.settings import Settings, data_directory, models_directory
+from antiphon.settings.settings import Settings, data_directory
 from antiphon.store import CannotOpen, default_url, open_store
 
 if TYPE_CHECKING:
-    from antiphon.engines.embedded.model_choice import Machine
     from antiphon.engines.embedded.process import EngineProcess, SharedEngineProcess
-
-BETTER_MODEL = "{name} is a toy. For a model that does real work: antiphon pull {better} ({size}), then start again."
-
-
-# Modules about models are imported when they are needed: most gateways have engines of their own.
-
-
-def this_machine(settings: Settings) -> "Machine":
-    from antiphon.engines.embedded.model_choice import Machine, machine_memory
-
-    return Machine(models_directory(settings), machine_memory(), settings.model_context, settings.model_slots)
-
-
-def better_model(settings: Settings, model: str, machine: "Machine | None" = None) -> str | None:
-    """A line for who runs the toy without having pulled anything better. `machine`: None for this one."""
-    from rich.filesize import decimal
-
-    from antiphon.engines.embedded.named_models import TOY
-
-    machine = machine or this_machine(settings)
-    better = machine.recommended()
-    if model != TOY.name or better is TOY or any(pulled.rank > TOY.rank for pulled in machine.pulled()):
-        return None
-    return BETTER_MODEL.format(name=model, better=better.name, size=decimal(better.size))
-
 
 STOPPING = "Stopping: {are} running; at most {most:g} s. Ctrl-C again stops at once."
 OPEN_TO_ALL = (

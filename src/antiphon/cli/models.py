@@ -12,9 +12,8 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from antiphon.app.running_gateways import find
-from antiphon.app.start_up import this_machine
-from antiphon.engines.embedded.model_choice import Machine
-from antiphon.engines.embedded.named_models import BY_NAME, MAX_DEFAULT_CONTEXT, MODELS, TOY, NamedModel
+from antiphon.engines.embedded.model_choice import Machine, this_machine
+from antiphon.engines.embedded.named_models import BY_NAME, MAX_DEFAULT_CONTEXT, MODELS, NamedModel
 from antiphon.engines.embedded.progress import print_progress
 from antiphon.engines.embedded.pulled_models import pulled_file
 from antiphon.engines.embedded.weights import find_weights
@@ -22,7 +21,6 @@ from antiphon.errors import counted
 from antiphon.settings.settings import Settings, models_directory
 
 RECOMMENDED = "Recommended for this machine: {what}, because {why}."
-PULLED_MODEL = "{name} is a toy, and {better} is pulled. To use that one, stop the gateway, and start it again."
 SERVE_IT = "`{serves}` serves it.{again}"
 STOP_FIRST = " The gateway at {url} keeps the model that it has. To change that, stop it and start it again."
 # Of the table where there is no terminal to ask.
@@ -32,12 +30,6 @@ WIDE = 100
 ONLY_WIDE = ("context", "licence")
 GOOD_FOR_WIDTH = 15
 FITS = {True: "[green]yes[/]", False: "[red]no[/]", None: "?"}
-
-
-def pulled_model(settings: Settings, model: str) -> str | None:
-    """A line for who has pulled a better model since the gateway that runs the toy was started."""
-    better = this_machine(settings).default()
-    return PULLED_MODEL.format(name=model, better=better.name) if model == TOY.name and better is not TOY else None
 
 
 def run_models(settings: Settings, *, as_json: bool) -> None:

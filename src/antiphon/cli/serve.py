@@ -248,7 +248,7 @@ def _embedded(settings: Settings, model: str) -> "EngineProcess":
 
 
 def _embedded_default(settings: Settings, ports: Mapping[int, str], machine: "Machine | None") -> "EngineProcess":
-    from antiphon.app.start_up import this_machine
+    from antiphon.engines.embedded.model_choice import this_machine
     from antiphon.engines.embedded.process import can_embed
 
     if not can_embed():
@@ -257,7 +257,7 @@ def _embedded_default(settings: Settings, ports: Mapping[int, str], machine: "Ma
 
 
 def _better_model(settings: Settings, embedded: "EngineProcess") -> str | None:
-    from antiphon.app.start_up import better_model
+    from antiphon.engines.embedded.model_choice import better_model
 
     return better_model(settings, embedded.alias)
 

@@ -19,9 +19,8 @@ from support.model_sources import SourceServer, packages, write_wheels
 from support.terminal_commands import in_terminal
 from support.tiny_model import pretend_pulled, write_tiny_model
 
-from antiphon.app.start_up import better_model
 from antiphon.cli.models import table
-from antiphon.engines.embedded.model_choice import Machine
+from antiphon.engines.embedded.model_choice import Machine, better_model
 from antiphon.engines.embedded.named_models import BY_NAME, MODELS
 from antiphon.settings.settings import Settings
 from bench.processes import free_port

@@ -5,12 +5,15 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
-from antiphon.app.processes.listening import bind_private
-from antiphon.app.processes.supervisor import CannotReplace, Supervisor
+if TYPE_CHECKING:
+    from antiphon.app.processes.supervisor import Supervisor
+
+# What only a supervisor needs is imported there: the command that asks one has no use for a gateway's modules.
 
 RESTART = "restart"
 UNKNOWN = "this gateway does not know the command {command}. Stop it, and start it again"
@@ -34,7 +37,9 @@ class CannotControl(Exception):
 
 
 @contextlib.asynccontextmanager
-async def serve_control(supervisor: Supervisor, path: Path) -> AsyncIterator[None]:
+async def serve_control(supervisor: "Supervisor", path: Path) -> AsyncIterator[None]:
+    from antiphon.app.processes.listening import bind_private
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, msgspec.DecodeError):
             command = msgspec.json.decode(await reader.readline(), type=Command).command
@@ -51,8 +56,10 @@ async def serve_control(supervisor: Supervisor, path: Path) -> AsyncIterator[Non
         server.close()
 
 
-async def _restart(supervisor: Supervisor, writer: asyncio.StreamWriter) -> None:
+async def _restart(supervisor: "Supervisor", writer: asyncio.StreamWriter) -> None:
     """It continues also if the one who asked for it does not wait for its end."""
+    from antiphon.app.processes.supervisor import CannotReplace
+
     try:
         async for worker in supervisor.replace():
             _write(writer, Progress(worker=worker.slot, pid=worker.pid))

@@ -45,7 +45,6 @@ with fast_imports():
     from antiphon.app.reload import Reloader
     from antiphon.app.start_up import (
         announce_stop,
-        better_model,
         collect_less,
         log_listening,
         loop_factory,
@@ -198,13 +197,21 @@ class Worker:
         tasks = [asyncio.create_task(self._follow_supervisor()), asyncio.create_task(self._reload_when_asked(reloader))]
         if self._start.shows_banner:
             has_inspector = app[APP].inspection.inspector.recordings is not None
-            advice = better_model(settings, self._embedded.alias) if self._embedded is not None else None
+            advice = self._advice(settings)
             tasks.append(asyncio.create_task(Banner(address, has_inspector=has_inspector, advice=advice).show(app)))
         log_listening(app, address, self._embedded)
         collect_less()
         self._channel.send(Ready())
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
         return tasks
+
+    def _advice(self, settings: Settings) -> str | None:
+        if self._embedded is None:
+            return None
+        # Only here: most gateways have engines of their own.
+        from antiphon.engines.embedded.model_choice import better_model
+
+        return better_model(settings, self._embedded.alias)
 
     def _make_admission(self, limits: AdmissionLimits) -> Admission:
         self._admission = SharedAdmission(self._questions, limits)

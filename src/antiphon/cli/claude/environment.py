@@ -16,7 +16,7 @@ from antiphon.cli.claude.arguments import has_flag
 from antiphon.cli.clients.program import Program
 from antiphon.cli.clients.window import Room, Size
 from antiphon.cli.gateway_client import is_local
-from antiphon.server.routes.models import LEAN_INSTRUCTIONS
+from antiphon.core.knowledge.codex_catalog import LEAN_INSTRUCTIONS
 
 CLAUDE = Program("Claude Code", "claude", "@anthropic-ai/claude-code", "ANTIPHON_API_KEY")
 ROOM = Room(

@@ -9,12 +9,11 @@ from uuid import UUID
 import typer
 from msgspec import Struct
 
-from antiphon.app.start_up import better_model
 from antiphon.cli.clients.gateway import client_key, fetch, gateway
 from antiphon.cli.clients.process import Stopped, stop_signals
 from antiphon.cli.clients.program import CannotStart, Choice, Program
 from antiphon.cli.clients.window import Room
-from antiphon.cli.models import pulled_model
+from antiphon.engines.embedded.model_choice import better_model, pulled_model
 from antiphon.logs import printable
 from antiphon.settings.settings import Settings
 

@@ -42,9 +42,9 @@ from antiphon.cli.codex.config import (
     without_own,
 )
 from antiphon.cli.gateway_client import KEY_VARIABLE
+from antiphon.core.knowledge.codex_catalog import catalog_entry
 from antiphon.core.knowledge.help import Help
 from antiphon.engines.embedded.weights import alias_of
-from antiphon.server.routes.models import catalog_entry
 from antiphon.settings.settings import Settings, data_directory
 
 # What the interactive Codex calls itself in its sessions. After others, it does not say how to continue them either.

@@ -49,7 +49,10 @@ class CodexCommand(ClientCommand):
     words = {"name": "Codex", "features": "features", "printed": "the configuration, to paste into your own"}
 
     def run(self, settings: "Settings", choice: "Choice") -> int:
-        from antiphon.cli.codex.command import run_codex
+        from antiphon.app.imports import fast_imports
+
+        with fast_imports():
+            from antiphon.cli.codex.command import run_codex
 
         return run_codex(settings, choice)
 
@@ -59,7 +62,10 @@ class ClaudeCommand(ClientCommand):
     words = {"name": "Claude Code", "features": "tools", "printed": "the environment and the command, for a shell"}
 
     def run(self, settings: "Settings", choice: "Choice") -> int:
-        from antiphon.cli.claude.command import run_claude
+        from antiphon.app.imports import fast_imports
+
+        with fast_imports():
+            from antiphon.cli.claude.command import run_claude
 
         return run_claude(settings, choice)
 

@@ -157,8 +157,11 @@ def doctor(
     config: options.Config = None,
 ) -> None:
     """Show what the engines can and cannot do, what Antiphon does about it, and which flag of the engine would fix it."""
-    from antiphon.cli.doctor import run_doctor
-    from antiphon.cli.serve import NoEngine
+    from antiphon.app.imports import fast_imports
+
+    with fast_imports():
+        from antiphon.cli.doctor import run_doctor
+        from antiphon.cli.serve import NoEngine
 
     flags = {"upstream": upstream, "upstream_key": upstream_key, "dialect": dialect, "chat_template": chat_template}
     chosen = load(flags, config)
@@ -178,7 +181,10 @@ def mcp(
     config: options.Config = None,
 ) -> None:
     """List the MCP servers of the settings and their tools, or try a call, and say what is wrong with a server."""
-    from antiphon.cli.mcp import WrongCall, run_mcp
+    from antiphon.app.imports import fast_imports
+
+    with fast_imports():
+        from antiphon.cli.mcp import WrongCall, run_mcp
 
     chosen = load({}, config)
     try:

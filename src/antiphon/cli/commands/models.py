@@ -17,7 +17,10 @@ def models(
     config: options.Config = None,
 ) -> None:
     """List the models that the embedded engine knows by name: their size, what they are good for, and if they fit here."""
-    from antiphon.cli.models import run_models
+    from antiphon.app.imports import fast_imports
+
+    with fast_imports():
+        from antiphon.cli.models import run_models
 
     run_models(load({}, config), as_json=as_json)
 
@@ -32,8 +35,11 @@ def pull(
     config: options.Config = None,
 ) -> None:
     """Download a model for the embedded engine ahead of time, and print its path. An interrupted download is continued."""
-    from antiphon.cli.models import run_pull
-    from antiphon.engines.embedded import CannotEmbed
+    from antiphon.app.imports import fast_imports
+
+    with fast_imports():
+        from antiphon.cli.models import run_pull
+        from antiphon.engines.embedded import CannotEmbed
 
     try:
         run_pull(load({}, config), model)

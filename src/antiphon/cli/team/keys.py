@@ -10,12 +10,11 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import structs
 
-from antiphon.app.options import prices
 from antiphon.cli.ps import columns
 from antiphon.errors import UNREADABLE, StoreUnavailable, counted
 from antiphon.gateway.state.record_format import decode_budget
 from antiphon.gateway.usage.budgets import END_OF_TIME, MEASURES, Budget, Known, Measure, Months, shares
-from antiphon.gateway.usage.prices import ANY
+from antiphon.gateway.usage.prices import ANY, configured_prices
 from antiphon.ids import ADMIN, hash_of_key
 from antiphon.settings.errors import SettingsError
 from antiphon.settings.keys import check_name, needs_key, new_key
@@ -127,7 +126,7 @@ def list_keys(settings: Settings, *, as_json: bool) -> str:
 
     state, sums = in_store(settings, read)
     used: defaultdict[str, Known] = defaultdict(lambda: Known(now, times))
-    costs = prices(settings)
+    costs = configured_prices(settings.usage.currency, settings.usage.prices)
     for begins, kind, counts in sums:
         used[kind.owner].add(begins, counts, costs.cost(kind.model, counts))
     rows = list(_rows(settings, state, used, now))

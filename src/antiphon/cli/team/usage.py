@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 import msgspec
 import typer
 
-from antiphon.app.options import prices
 from antiphon.cli.gateway_client import GatewayClient, choose_gateway, key_for
 from antiphon.cli.ps import columns
 from antiphon.cli.team.keys import in_store
 from antiphon.gateway.state.owners import shown_sum
+from antiphon.gateway.usage.prices import configured_prices
 from antiphon.gateway.usage.reports import buckets, cost_results, usage_results
 from antiphon.logs import printable
 from antiphon.settings.settings import Settings
@@ -67,7 +67,7 @@ def read_store(settings: Settings, since: int, days: int) -> tuple[Buckets, Buck
     sums = [shown_sum(each) for each in found]
     begins = range(since, since + days * DAY, DAY)
     used = usage_results(sums, ("api_key_id", "model"), embeddings=False)
-    costs = cost_results(sums, ("api_key_id", "line_item"), prices(settings))
+    costs = cost_results(sums, ("api_key_id", "line_item"), configured_prices(settings.usage.currency, settings.usage.prices))
     return buckets(begins, DAY, used), buckets(begins, DAY, costs)
 
 

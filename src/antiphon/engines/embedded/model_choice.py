@@ -8,6 +8,7 @@ from rich.filesize import decimal
 
 from antiphon.engines.embedded.named_models import MODELS, SMALL, TOY, NamedModel, best
 from antiphon.engines.embedded.pulled_models import pulled_file
+from antiphon.settings.settings import Settings, models_directory
 
 # ---- How much memory this machine, or the container that we run in, has; and how much of a file a process has in it ----
 
@@ -110,3 +111,28 @@ class Machine(Struct, frozen=True):
         if not self.fits(better, RECOMMENDED_MEMORY):
             return f"; {better.name} takes {decimal(self.memory_for(better))}"
         return f"; {better.name} is a download of {decimal(better.size)}"
+
+
+# ---- the machine of a gateway ----------------------------------------------------------------------------------------
+
+BETTER_MODEL = "{name} is a toy. For a model that does real work: antiphon pull {better} ({size}), then start again."
+PULLED_MODEL = "{name} is a toy, and {better} is pulled. To use that one, stop the gateway, and start it again."
+
+
+def this_machine(settings: Settings) -> Machine:
+    return Machine(models_directory(settings), machine_memory(), settings.model_context, settings.model_slots)
+
+
+def better_model(settings: Settings, model: str, machine: Machine | None = None) -> str | None:
+    """A line for who runs the toy without having pulled anything better. `machine`: None for this one."""
+    machine = machine or this_machine(settings)
+    better = machine.recommended()
+    if model != TOY.name or better is TOY or any(pulled.rank > TOY.rank for pulled in machine.pulled()):
+        return None
+    return BETTER_MODEL.format(name=model, better=better.name, size=decimal(better.size))
+
+
+def pulled_model(settings: Settings, model: str) -> str | None:
+    """A line for who has pulled a better model since the gateway that runs the toy was started."""
+    better = this_machine(settings).default()
+    return PULLED_MODEL.format(name=model, better=better.name) if model == TOY.name and better is not TOY else None

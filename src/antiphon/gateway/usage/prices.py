@@ -1,7 +1,7 @@
 """What tokens cost, by the operator's prices for a million of them."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -16,6 +16,17 @@ class Price(NamedTuple):
     input: float
     cached: float
     output: float
+
+
+class ConfiguredPrice(Protocol):
+    """As the settings have it."""
+
+    @property
+    def input(self) -> float: ...
+    @property
+    def cached(self) -> float | None: ...
+    @property
+    def output(self) -> float: ...
 
 
 class LineItem(NamedTuple):
@@ -46,3 +57,12 @@ class Prices(Struct, frozen=True):
 
     def cost(self, model: str, counts: Counts) -> float:
         return sum(line.cost for line in self.lines(model, counts))
+
+
+def configured_prices(currency: str, given: Mapping[str, ConfiguredPrice]) -> Prices:
+    """`given`: by model."""
+    by_model = {
+        model: Price(each.input, each.input if each.cached is None else each.cached, each.output)
+        for model, each in given.items()
+    }
+    return Prices(currency, by_model)
