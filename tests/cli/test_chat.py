@@ -8,7 +8,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from support.commands import ANTIPHON, bare_environment, served
+from support.commands import bare_environment, served, shown_by
 from support.engine import OWN_FIELDS, MockEngine, Refusal, Writer, chunk, text
 from support.gateway import started
 from support.terminal_commands import CTRL_C, CTRL_D, ENTER, Terminal, in_terminal
@@ -19,12 +19,7 @@ from bench.processes import free_port
 
 
 async def chat(*arguments: str, piped: str | None = None, **environment: str) -> tuple[int, str, str]:
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *ANTIPHON, "chat", *arguments, stdin=pipe, stdout=pipe, stderr=pipe, env=bare_environment(**environment)
-    )
-    out, err = await process.communicate((piped or "").encode())
-    return process.returncode or 0, out.decode(), err.decode()
+    return await shown_by("chat", *arguments, env=bare_environment(**environment), given=piped or "")
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from msgspec import structs
-from support.commands import ANTIPHON, bare_environment, served
+from support.commands import bare_environment, served, shown_by
 from support.engine import MockEngine, Refusal, text
 from support.tiny_model import write_tiny_model
 
@@ -20,12 +20,7 @@ ALTERNATE = {"error": {"message": "Conversation roles must alternate user/assist
 
 
 async def doctor(*arguments: str, **environment: str) -> tuple[int, str, str]:
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *ANTIPHON, "doctor", *arguments, stdout=pipe, stderr=pipe, env=bare_environment(COLUMNS="160", **environment)
-    )
-    out, err = await process.communicate()
-    return process.returncode or 0, out.decode(), err.decode()
+    return await shown_by("doctor", *arguments, env=bare_environment(COLUMNS="160", **environment))
 
 
 async def test_the_engines_of_the_gateway_are_tested_and_what_it_has_learned_is_shown(

@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 from support.codex import write_codex
-from support.commands import ANTIPHON, bare_environment, python_path
+from support.commands import ANTIPHON, bare_environment, python_path, shown_by
 from support.engine import MockEngine
 from support.gateway import running_gateway, started
 from support.model_sources import SourceServer
@@ -54,11 +54,14 @@ class NotReadyGateway(LocalServer):
 
 
 async def run(*arguments: str, **environment: str) -> tuple[int, str, str]:
-    process = await asyncio.create_subprocess_exec(
-        *ANTIPHON, *arguments, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=bare_environment(**environment)
-    )
-    out, err = await process.communicate()
-    return process.returncode or 0, out.decode(), err.decode()
+    if arguments[0] == "codex":
+        # It is stopped by signals, which only the main thread of a process gets.
+        process = await asyncio.create_subprocess_exec(
+            *ANTIPHON, *arguments, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=bare_environment(**environment)
+        )
+        out, err = await process.communicate()
+        return process.returncode or 0, out.decode(), err.decode()
+    return await shown_by(*arguments, env=bare_environment(**environment))
 
 
 # ---- what is shown ---------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """`antiphon mcp`: servers and their tools, a call to try one, and what is wrong."""
 
-import asyncio
 import json
 import sys
 from pathlib import Path
@@ -9,9 +8,10 @@ from typing import Any
 import pytest
 from support import bad_mcp_server
 from support.bad_mcp_server import BadMcpServer
-from support.commands import ANTIPHON, bare_environment
+from support.commands import bare_environment, shown_by
 
 from antiphon.installation import how_to_install
+from antiphon.tools.mcp import session
 
 
 async def mcp(tmp_path: Path, servers: dict[str, dict[str, Any]], *arguments: str, **more: str) -> tuple[int, str, str]:
@@ -21,12 +21,7 @@ async def mcp(tmp_path: Path, servers: dict[str, dict[str, Any]], *arguments: st
         lines += [f"[mcp.servers.{name}]", *(f"{key} = {json.dumps(value)}" for key, value in server.items())]
     file = tmp_path / "antiphon.toml"
     file.write_text("\n".join(lines))
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *(*ANTIPHON, "mcp", *arguments, "--config", str(file)), stdout=pipe, stderr=pipe, env=bare_environment(**more)
-    )
-    out, err = await process.communicate()
-    return process.returncode or 0, out.decode(), err.decode()
+    return await shown_by("mcp", *arguments, "--config", str(file), env=bare_environment(**more))
 
 
 def program(mode: str = "") -> dict[str, Any]:
@@ -130,16 +125,8 @@ async def test_without_servers_it_says_how_to_add_one(tmp_path: Path) -> None:
     assert out.startswith("No MCP servers are set up. Add one to antiphon.toml")
 
 
-async def test_without_the_sdk_it_says_what_to_install(tmp_path: Path) -> None:
-    """A folder in front of all others, in which there is no such package."""
-    hidden = tmp_path / "hidden"
-    hidden.mkdir()
-    (hidden / "sitecustomize.py").write_text(
-        "import importlib.util as u, sys\n"
-        "find = u.find_spec\n"
-        "u.find_spec = lambda name, *rest: None if name == 'mcp' else find(name, *rest)\n"
-    )
-    path = f"{hidden}:{Path(bad_mcp_server.__file__).parents[2] / 'src'}"
-    code, _, err = await mcp(tmp_path, {"local": program()}, PYTHONPATH=path)
+async def test_without_the_sdk_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "find_spec", lambda name: None)
+    code, _, err = await mcp(tmp_path, {"local": program()})
     assert code == 2
     assert f"needs the extra mcp, which is not installed. {how_to_install('mcp')}" in err

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 from support.background import held_back
-from support.commands import ANTIPHON, bare_environment, served
+from support.commands import bare_environment, served, shown_by
 from support.engine import MockEngine
 from support.gateway import running_gateway
 from support.terminal_commands import CTRL_C, in_terminal
@@ -19,12 +19,7 @@ from bench.processes import free_port
 
 
 async def ps(*arguments: str, **environment: str) -> tuple[int, str, str]:
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *ANTIPHON, "ps", *arguments, stdout=pipe, stderr=pipe, env=bare_environment(**environment)
-    )
-    out, err = await process.communicate()
-    return process.returncode or 0, out.decode(), err.decode()
+    return await shown_by("ps", *arguments, env=bare_environment(**environment))
 
 
 def paused(engine: MockEngine) -> asyncio.Event:

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from support import chat, completions, messages
 from support.background import held_back
-from support.commands import ANTIPHON, bare_environment, served
+from support.commands import ANTIPHON, bare_environment, served, shown_by
 from support.engine import MockEngine, Refusal
 from support.streams import check_stream, parse
 
@@ -172,7 +172,7 @@ async def test_a_gateway_is_found_by_other_commands_while_it_accepts_requests(en
 
 async def test_replay_shows_the_events_of_a_recording() -> None:
     name = "vllm_chat_reasoning_stream.sse"
-    code, out, _ = await run("replay", str(RECORDED / "streams" / name), "--dialect", "vllm")
+    code, out, _ = await shown_by("replay", str(RECORDED / "streams" / name), "--dialect", "vllm", env=bare_environment())
     assert code == 0
     assert out.encode() == (RECORDED / "events" / name).read_bytes()
 
@@ -193,13 +193,13 @@ async def test_replay_shows_the_events_of_a_recording() -> None:
     ],
 )
 async def test_an_error_says_what_is_wrong(arguments: list[str], message: str) -> None:
-    code, _, err = await run(*arguments)
+    code, _, err = await shown_by(*arguments, env=bare_environment())
     assert code == 2
     assert message in " ".join(err.split())
 
 
 async def test_an_unknown_name_of_the_environment_is_reported_and_changes_nothing() -> None:
-    _, out, err = await run("models", "--json", ANTIPHON_PROT="1")
+    _, out, err = await shown_by("models", "--json", env=bare_environment(ANTIPHON_PROT="1"))
     assert err == "antiphon: ANTIPHON_PROT is not a setting, and has no effect. Did you mean ANTIPHON_PORT?\n"
     assert json.loads(out)["models"]
 

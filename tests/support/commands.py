@@ -6,9 +6,15 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, chdir
 from pathlib import Path
+from unittest.mock import patch
+
+from typer.testing import CliRunner
+
+from antiphon.cli.commands import app
 
 ANTIPHON = [sys.executable, "-m", "antiphon"]
 TESTS = Path(__file__).parents[1]
@@ -41,6 +47,26 @@ def python_path() -> str:
 
 def environment(cache: Path) -> dict[str, str]:
     return bare_environment(ANTIPHON_CACHE_DIR=str(cache))
+
+
+# What a command changes for a whole process: one at a time.
+ALONE = threading.Lock()
+
+
+async def shown_by(
+    *arguments: str, env: Mapping[str, str], cwd: Path | None = None, given: str | None = None
+) -> tuple[int, str, str]:
+    """The exit code of `antiphon ARGUMENTS`, and what it prints. It runs in a thread of this process: for tests about what a
+    command says, because a process of its own takes half a second to start. `given`: on standard input."""
+    return await asyncio.to_thread(_run_here, arguments, env, cwd, given)
+
+
+def _run_here(arguments: Sequence[str], env: Mapping[str, str], cwd: Path | None, given: str | None) -> tuple[int, str, str]:
+    with ALONE, patch.dict(os.environ, env, clear=True), chdir(cwd or "."):
+        result = CliRunner().invoke(app, arguments, given, prog_name="antiphon")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
 
 
 @asynccontextmanager

@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import aiohttp
 import msgspec
 
 from bench.processes import free_port
-from support.commands import ANTIPHON, bare_environment
+from support.commands import ANTIPHON, bare_environment, shown_by
 
 # The system chooses the process of a connection: of so many, some reach each of them.
 ATTEMPTS = 200
@@ -69,8 +68,7 @@ class WorkerGateway:
     async def run(self, *arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
         """`antiphon ARGUMENTS`, which finds this gateway. `folder`: where it is run."""
         environment = bare_environment(ANTIPHON_DATA_DIR=str(self.folder / "data"))
-        run = partial(subprocess.run, capture_output=True, text=True, encoding="utf-8", env=environment, cwd=folder)
-        return await asyncio.to_thread(run, [*ANTIPHON, *arguments])
+        return subprocess.CompletedProcess(arguments, *await shown_by(*arguments, env=environment, cwd=folder))
 
 
 async def described(client: aiohttp.ClientSession) -> dict[str, Any]:

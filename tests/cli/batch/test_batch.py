@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from support import batches
 from support.batches import jsonl, line, sdk
-from support.commands import ANTIPHON, bare_environment
+from support.commands import ANTIPHON, bare_environment, shown_by
 from support.engine import MockEngine, Refusal, text
 from support.gateway import GatewayUnderTest
 from support.terminal_commands import in_terminal
@@ -25,9 +25,8 @@ async def begun(gateway: GatewayUnderTest, *arguments: str) -> asyncio.subproces
 
 
 async def batch(gateway: GatewayUnderTest, *arguments: str) -> tuple[int, str]:
-    process = await begun(gateway, *arguments)
-    _, err = await process.communicate()
-    return process.returncode or 0, err.decode()
+    code, _, err = await shown_by("batch", *arguments, "--url", gateway.url, env=bare_environment())
+    return code, err
 
 
 def results(file: Path) -> list[dict[str, Any]]:

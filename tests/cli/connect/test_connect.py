@@ -1,13 +1,11 @@
 """`antiphon connect`, typed by a person with an empty home directory."""
 
-import asyncio
 import json
-from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
 from support.codex import Person, write_codex
-from support.commands import ANTIPHON
+from support.commands import shown_by
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest, running_gateway
 
@@ -21,11 +19,7 @@ def person(tmp_path: Path) -> Person:
 
 
 async def connect(person: Person, *arguments: str) -> tuple[int, str, str]:
-    process = await asyncio.create_subprocess_exec(
-        *ANTIPHON, "connect", *arguments, cwd=person.repository, env=person.environment, stdout=PIPE, stderr=PIPE
-    )
-    out, err = await process.communicate()
-    return process.returncode or 0, out.decode(), err.decode()
+    return await shown_by("connect", *arguments, cwd=person.repository, env=person.environment)
 
 
 async def test_without_a_name_all_clients_are_listed_those_that_are_here_first(person: Person, tmp_path: Path) -> None:

@@ -181,10 +181,7 @@ def mcp(
     config: options.Config = None,
 ) -> None:
     """List the MCP servers of the settings and their tools, or try a call, and say what is wrong with a server."""
-    from antiphon.app.imports import fast_imports
-
-    with fast_imports():
-        from antiphon.cli.mcp import WrongCall, run_mcp
+    from antiphon.cli.mcp import WrongCall, run_mcp
 
     chosen = load({}, config)
     try:
