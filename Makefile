@@ -12,8 +12,9 @@ RELEASE_TOOLS := build hatchling cyclonedx-bom pip-audit
 # LiteLLM, which the benchmarks compare with, has one, too.
 BENCH := .venv-bench
 ARGS ?=
-# How many processes run the tests of `make test`. 0: none but pytest itself, as a debugger needs it.
-WORKERS ?= 3
+# How many processes run the tests of `make test`: more than cores, because many tests wait. 0: none but pytest itself, as a
+# debugger needs it.
+WORKERS ?= 4
 
 .DEFAULT_GOAL := help
 .PHONY: help setup serve test test-models test-clients test-browser screenshot check lint types bench bench-parts bench-endpoints bench-models fuzz sentences soak soak-mixed soak-gateways soak-usage soak-batches shape shape-costs golden transcripts sessions release audit clean

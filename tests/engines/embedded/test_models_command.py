@@ -7,19 +7,21 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from io import StringIO
 from pathlib import Path
+from unittest.mock import patch
 
 import msgspec
 import pytest
 import pytest_asyncio
 from rich.console import Console
 from rich.filesize import decimal
-from support.commands import ANTIPHON, MEMORY, ON_8_GB, bare_environment, python_path, served
+from support.commands import MEMORY, bare_environment, python_path, served, shown_by
 from support.engine import MockEngine
 from support.model_sources import SourceServer, packages, write_wheels
 from support.terminal_commands import in_terminal
 from support.tiny_model import pretend_pulled, write_tiny_model
 
 from antiphon.cli.models import table
+from antiphon.engines.embedded import model_choice
 from antiphon.engines.embedded.model_choice import Machine, better_model
 from antiphon.engines.embedded.named_models import BY_NAME, MODELS
 from antiphon.settings.settings import Settings
@@ -43,12 +45,18 @@ async def end(process: Process) -> tuple[int, str, str]:
     return process.returncode or 0, out.decode(), err.decode()
 
 
+async def models(cache: Path, *arguments: str, **more: str) -> tuple[int, str, str]:
+    """On a machine of a known size."""
+    with patch.object(model_choice, "machine_memory", lambda: MEMORY):
+        return await shown_by("models", *arguments, env=bare_environment(ANTIPHON_CACHE_DIR=str(cache), **more))
+
+
 # ---- antiphon models -------------------------------------------------------------------------------------------------
 
 
 async def test_the_table_shows_every_model_and_what_was_pulled(tmp_path: Path) -> None:
     pretend_pulled(tmp_path / "models", "qwen2.5-coder-1.5b")
-    code, out, err = await end(await start([*ON_8_GB, "models"], tmp_path))
+    code, out, err = await models(tmp_path)
     assert (code, err) == (0, "")
     rows = {
         cells[0]: cells[1:] for line in out.splitlines() if len(cells := [cell.strip() for cell in line.split("│")[1:-1]]) > 1
@@ -64,11 +72,11 @@ async def test_the_table_shows_every_model_and_what_was_pulled(tmp_path: Path) -
 
 
 async def test_the_recommended_model_comes_with_the_reason(tmp_path: Path) -> None:
-    _, out, _ = await end(await start([*ON_8_GB, "models"], tmp_path))
+    _, out, _ = await models(tmp_path)
     why = "it is the smallest that does real work, and fits: it takes 3.0 GB of 8.0 GB"
     words = " ".join(out.split())
     assert f"Recommended for this machine: antiphon pull qwen2.5-coder-1.5b, because {why}." in words
-    _, out, _ = await end(await start([*ON_8_GB, "models", "--json"], tmp_path))
+    _, out, _ = await models(tmp_path, "--json")
     assert msgspec.json.decode(out)["recommended_because"] == why
 
 
@@ -87,7 +95,7 @@ def test_nothing_in_the_table_is_cut_on_a_narrow_terminal(tmp_path: Path, width:
 
 async def test_the_table_as_json(tmp_path: Path) -> None:
     path = pretend_pulled(tmp_path / "models", "smollm2")
-    code, out, _ = await end(await start([*ON_8_GB, "models", "--json"], tmp_path, ANTIPHON_MODEL_SLOTS="4"))
+    code, out, _ = await models(tmp_path, "--json", ANTIPHON_MODEL_SLOTS="4")
     shown = msgspec.json.decode(out)
     assert code == 0
     assert [model["name"] for model in shown["models"]] == [model.name for model in MODELS]
@@ -193,7 +201,7 @@ async def test_two_processes_download_it_once(sources: SourceServer, tmp_path: P
 
 
 async def test_an_unknown_name_is_an_error_with_close_ones(tmp_path: Path) -> None:
-    code, out, err = await end(await start([*ANTIPHON, "pull", "qwen2.5-code-7b"], tmp_path))
+    code, out, err = await shown_by("pull", "qwen2.5-code-7b", env=bare_environment(ANTIPHON_CACHE_DIR=str(tmp_path)))
     assert (code, out) == (2, "")
     assert "there is no model qwen2.5-code-7b. Did you mean qwen2.5-coder-7b" in err
     assert all(name in err for name in BY_NAME)
