@@ -3,7 +3,6 @@
 import asyncio
 import json
 import sqlite3
-import subprocess
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, closing
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from support.background import held_back
-from support.commands import ANTIPHON
+from support.commands import bare_environment, shown_by
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest, running_gateway
 from support.older_store import FOLDER as OLDER_STORES
@@ -218,7 +217,7 @@ async def test_a_budget_of_a_newer_version_is_listed_as_one(tmp_path: Path) -> N
     assert "(of a newer version)" in await run(lambda: list_keys(settings, as_json=False))
 
 
-def test_the_commands_say_what_is_wrong(tmp_path: Path) -> None:
+async def test_the_commands_say_what_is_wrong(tmp_path: Path) -> None:
     for words, said in (
         (("key", "new", "a b", "--store", f"sqlite:{tmp_path / 'a.db'}"), "is not a name"),
         (("key", "new", "ada", "--store", "memory:"), "--file"),
@@ -227,8 +226,8 @@ def test_the_commands_say_what_is_wrong(tmp_path: Path) -> None:
         (("key", "list", "--store", "postgresql://127.0.0.1:1/none"), "cannot reach Postgres"),
         (("key", "list", "--store", f"sqlite:{tmp_path}"), "cannot open"),
     ):
-        done = subprocess.run([*ANTIPHON, *words], capture_output=True, text=True, cwd=tmp_path, check=False)
-        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+        code, _, err = await shown_by(*words, env=bare_environment(), cwd=tmp_path)
+        assert (code, said in err) == (2, True), err
 
 
 async def test_every_worker_process_lets_a_new_key_in_and_keeps_a_revoked_one_out(engine: MockEngine, tmp_path: Path) -> None:

@@ -1,21 +1,17 @@
 """A recording is downloaded as a file and replayed."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
-from support.commands import ANTIPHON, bare_environment
+from support.commands import bare_environment, shown_by
 from support.engine import MockEngine, Refusal, answer, chunk
 from support.gateway import running_gateway
 from support.inspector import KEYS, bearing, rows
 
 
 async def run(*arguments: str) -> tuple[int, bytes, str]:
-    process = await asyncio.create_subprocess_exec(
-        *ANTIPHON, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=bare_environment()
-    )
-    out, err = await process.communicate()
-    return process.returncode or 0, out, err.decode()
+    code, out, err = await shown_by(*arguments, env=bare_environment())
+    return code, out.encode(), err
 
 
 async def test_a_recording_is_replayed_to_the_bytes_that_the_client_got(engine: MockEngine, tmp_path: Path) -> None:
