@@ -190,9 +190,12 @@ async def test_a_lean_claude_code_that_does_not_tell_the_model_its_folder_is_giv
         await stack.enter_async_context(started(engine))
         gateway = await stack.enter_async_context(running_gateway(engine))
         code, output = await person.types("claude", "--url", gateway.url, "-p", "Hi", *arguments)
+        _, printed = await person.types("claude", "--print", "--url", gateway.url, "-p", "Hi", *arguments)
     assert code == 0, output
     assert "--tools=Bash,Edit,Read,Write" in output
     assert (f"--append-system-prompt=The user's folder is {person.repository}" in output) is is_told
+    # What is printed has it, too.
+    assert ("--append-system-prompt=The user'\"'\"'s folder is" in printed) is is_told
 
 
 # ---- --print ---------------------------------------------------------------------------------------------------------

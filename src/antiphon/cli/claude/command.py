@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -78,7 +79,7 @@ def run_claude(settings: Settings, choice: Choice) -> int:
 
     def served(served: Served) -> int:
         plan = _plan(home, choice, served, anyway=choice.anyway)
-        plan = structs.replace(plan, options=[*plan.options, *folder_options(binary, plan.options)])
+        plan = _with_folder(plan, binary)
         if plan.lean is not None:
             typer.echo(LEAN.format(reason=plan.lean), err=True)
         if plan.model is not None and (better := better_line(settings, choice, served, plan.model)) is not None:
@@ -130,6 +131,10 @@ def _plan(home: Path, choice: Choice, served: Served, *, anyway: bool) -> Plan:
     return Plan(environment, lean_options(choice.arguments) if lean is not None else (), model, lean)
 
 
+def _with_folder(plan: Plan, binary: str) -> Plan:
+    return structs.replace(plan, options=[*plan.options, *folder_options(binary, plan.options)])
+
+
 def _unset(variables: Environment) -> Environment:
     """Those that the user has not set."""
     return {name: value for name, value in variables.items() if name not in os.environ}
@@ -139,13 +144,15 @@ def _unset(variables: Environment) -> Environment:
 
 
 def _print_command(settings: Settings, choice: Choice) -> int:
-    """As lines for a shell. Nothing is started, neither a gateway nor Claude Code."""
+    """As lines for a shell. Neither a gateway nor a session of Claude Code is started."""
     url, key = running_gateway(CLAUDE, settings, choice.url), client_key(CLAUDE, settings)
     home = _home(settings)
     if url is None:
         plan = Plan({**folder_variables(home), **_without_gateway(settings, choice, key)})
     else:
         plan = _plan(home, choice, Served(url, key), anyway=True)
+    if (binary := shutil.which(CLAUDE.command)) is not None:
+        plan = _with_folder(plan, binary)
     make_folder(home)
     typer.echo((NOTHING_RUNS if url is None else "") + _lines(plan, choice.arguments, has_key=key is not None), nl=False)
     return 0
