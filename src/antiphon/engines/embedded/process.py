@@ -21,7 +21,7 @@ from antiphon.engines.embedded import CannotEmbed
 from antiphon.engines.embedded.child import READY, Parameters, no_llamacpp
 from antiphon.engines.embedded.model_choice import bytes_read_by
 from antiphon.engines.embedded.named_models import MAX_DEFAULT_CONTEXT
-from antiphon.engines.embedded.progress import Milestones, Progress, show_progress
+from antiphon.engines.embedded.progress import Milestones, Progress, Step, show_progress
 from antiphon.engines.embedded.weights import Weights, alias_of, find_weights, known_weights_of, template_for
 from antiphon.logs import log
 
@@ -158,13 +158,14 @@ class EngineProcess:
             await asyncio.sleep(MEASURE_INTERVAL)
 
     @contextlib.contextmanager
-    def _show_download(self, what: str) -> Iterator[Progress]:
+    def _show_download(self, what: str, step: Step = "Downloading") -> Iterator[Progress]:
         """Also to those who ask the gateway."""
-        with show_progress(what) as show:
+        with show_progress(what, step) as show:
 
             def progress(received: int, total: int | None) -> None:
                 show(received, total)
-                self._note("downloading", received, total)
+                if step == "Downloading":
+                    self._note("downloading", received, total)
 
             yield progress
 

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Literal, Protocol
 
 import typer
 from msgspec import Struct
@@ -29,24 +30,34 @@ def sha256_of(path: Path) -> str:
 
 # Called with the number of bytes received so far, and the total if it is known.
 Progress = Callable[[int, int | None], None]
-# Makes one for the name of what is downloaded. It is shown until the end of the block.
-ShowProgress = Callable[[str], AbstractContextManager[Progress]]
+# What is done with a model until it is there.
+Step = Literal["Looking up", "Downloading", "Checking"]
+
+
+class ShowProgress(Protocol):
+    """Makes a `Progress` for the name of what is downloaded. It is shown until the end of the block."""
+
+    def __call__(self, what: str, step: Step = "Downloading") -> AbstractContextManager[Progress]: ...
+
+
 # A line is written every so many per cent; where the total is not known, every so many bytes.
 PRINTED_PERCENT, LOGGED_PERCENT = 5, 10
+# Of what is checked: that is short beside the download.
+CHECKED_PERCENT = 25
 LINE_BYTES = 50_000_000
 
 
 @contextmanager
-def show_progress(what: str) -> Iterator[Progress]:
+def show_progress(what: str, step: Step = "Downloading") -> Iterator[Progress]:
     """By a gateway."""
-    with _bar(what) if sys.stderr.isatty() else _log_lines(what) as progress:
+    with _bar(what, step) if sys.stderr.isatty() else _log_lines(what, step) as progress:
         yield progress
 
 
 @contextmanager
-def print_progress(what: str) -> Iterator[Progress]:
+def print_progress(what: str, step: Step = "Downloading") -> Iterator[Progress]:
     """By a command, which has no log."""
-    with _bar(what) if sys.stderr.isatty() else _printed_lines(what) as progress:
+    with _bar(what, step) if sys.stderr.isatty() else _printed_lines(what, step) as progress:
         yield progress
 
 
@@ -70,40 +81,46 @@ def amount(done: int, total: int | None) -> str:
 
 
 @contextmanager
-def _bar(what: str) -> Iterator[Progress]:
+def _bar(what: str, step: Step) -> Iterator[Progress]:
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn, TransferSpeedColumn
     from rich.progress import Progress as Bar
 
-    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
+    amounts = DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
+    # No amount is known of what is looked up, only that it goes on.
+    columns = TextColumn("{task.description}"), BarColumn(), *((TimeElapsedColumn(),) if step == "Looking up" else amounts)
     # It disappears at the end: of a source that failed, nothing is left but the reason.
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(f"Downloading {what}", total=None)
+        task = bar.add_task(f"{step} {what}", total=None)
         yield lambda received, total: bar.update(task, completed=received, total=total)
 
 
 @contextmanager
-def _printed_lines(what: str) -> Iterator[Progress]:
-    milestones = Milestones(PRINTED_PERCENT)
+def _printed_lines(what: str, step: Step) -> Iterator[Progress]:
+    milestones = Milestones(CHECKED_PERCENT if step == "Checking" else PRINTED_PERCENT)
 
     def write(received: int, total: int | None) -> None:
         if milestones.passed(received, total):
-            typer.echo(f"Downloading {what}: {amount(received, total)}", err=True)
+            typer.echo(f"{step} {what}: {amount(received, total)}", err=True)
 
-    typer.echo(f"Downloading {what}", err=True)
+    typer.echo(f"{step} {what}", err=True)
     yield write
 
 
 @contextmanager
-def _log_lines(what: str) -> Iterator[Progress]:
-    latest, milestones = 0, Milestones(LOGGED_PERCENT)
+def _log_lines(what: str, step: Step) -> Iterator[Progress]:
+    latest, milestones = 0, Milestones(CHECKED_PERCENT if step == "Checking" else LOGGED_PERCENT)
 
     def note(received: int, total: int | None) -> None:
         nonlocal latest
         latest = received
         if milestones.passed(received, total):
-            log("downloading", what=what, bytes=received, total=total)
+            log(step.lower(), what=what, bytes=received, total=total)
 
-    log("download started", what=what)
-    yield note
-    log("download finished", what=what, bytes=latest)
+    if step == "Downloading":
+        log("download started", what=what)
+        yield note
+        log("download finished", what=what, bytes=latest)
+    else:
+        log(step.lower(), what=what)
+        yield note
