@@ -42,6 +42,13 @@ def test_the_store_its_retention_and_its_size_can_be_set() -> None:
     assert (Settings().store, Settings().retention_days, Settings().store_max_bytes) == (None, 30.0, 10 * 1024**3)
 
 
+def test_a_folder_in_the_place_of_the_file_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "antiphon.toml").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SettingsError, match=r"cannot read antiphon\.toml: Is a directory"):
+        load({}, {})
+
+
 def test_names_of_models_and_origins_of_pages_can_be_set_everywhere(tmp_path: Path) -> None:
     file = tmp_path / "antiphon.toml"
     file.write_text('default-model = "qwen3"\ncors_origins = "https://a.example, *"\n[model_names]\ngpt-5 = "qwen3"\n')

@@ -104,7 +104,7 @@ def _default_file(environment: Mapping[str, str]) -> Path | None:
     if given := environment.get(f"{PREFIX}CONFIG"):
         return Path(given)
     here = Path("antiphon.toml")
-    return here if here.is_file() else None
+    return here if here.exists() else None
 
 
 def _read_file(path: Path) -> str:
