@@ -8,6 +8,7 @@ from rich.filesize import decimal
 
 from antiphon.engines.embedded.named_models import MODELS, SMALL, TOY, NamedModel, best
 from antiphon.engines.embedded.pulled_models import pulled_file
+from antiphon.installation import own_command
 from antiphon.settings.settings import Settings, models_directory
 
 # ---- How much memory this machine, or the container that we run in, has; and how much of a file a process has in it ----
@@ -115,7 +116,7 @@ class Machine(Struct, frozen=True):
 
 # ---- the machine of a gateway ----------------------------------------------------------------------------------------
 
-BETTER_MODEL = "{name} is a toy. For a model that does real work: antiphon pull {better} ({size}), then start again."
+BETTER_MODEL = "{name} is a toy. For a model that does real work: {command} pull {better} ({size}), then start again."
 PULLED_MODEL = "{name} is a toy, and {better} is pulled. To use that one, stop the gateway, and start it again."
 
 
@@ -129,7 +130,7 @@ def better_model(settings: Settings, model: str, machine: Machine | None = None)
     better = machine.recommended()
     if model != TOY.name or better is TOY or any(pulled.rank > TOY.rank for pulled in machine.pulled()):
         return None
-    return BETTER_MODEL.format(name=model, better=better.name, size=decimal(better.size))
+    return BETTER_MODEL.format(name=model, command=own_command(), better=better.name, size=decimal(better.size))
 
 
 def pulled_model(settings: Settings, model: str) -> str | None:
