@@ -43,6 +43,14 @@ async def test_the_store_and_a_gateway_show_the_same(tmp_path: Path, engine: Moc
     assert [line.count("\N{FULL BLOCK}") for line in shown[-3:]] == [0, 40, 1]
 
 
+async def test_a_request_that_was_refused_before_a_model_was_chosen_has_a_row_that_says_so(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'responses.db'}"
+    async with open_store(url) as store:
+        await store.accounts.add_usage([UsageEntry("1", TODAY, UsageKind("ada", "", "http"), Counts(1, 1))])
+    shown = lines(*await asyncio.to_thread(read_store, Settings(store=url), TODAY, 1))
+    assert shown[1].split() == ["ada", "(no", "model)", "1", "1", "0", "0", "0", "0", "0"]
+
+
 async def test_it_says_that_nothing_was_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = Settings(store=f"sqlite:{tmp_path / 'responses.db'}")
     assert await asyncio.to_thread(lambda: run_usage(settings, None, days=2, as_json=False)) == 0

@@ -37,6 +37,8 @@ NONE = "Nothing was used in this time."
 # As the gateway answers with them.
 Buckets: TypeAlias = Sequence[Mapping[str, Any]]
 NO_KEY = "(no key)"
+# Of requests that were refused before a model was chosen.
+NO_MODEL = "(no model)"
 
 
 def run_usage(settings: Settings, url: str | None, *, days: int, as_json: bool) -> int:
@@ -75,7 +77,7 @@ def lines(used: Sequence[Mapping[str, Any]], costs: Sequence[Mapping[str, Any]])
     sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * len(MEMBERS))
     for bucket in used:
         for result in bucket["results"]:
-            place = result["api_key_id"] or NO_KEY, result["model"] or ""
+            place = result["api_key_id"] or NO_KEY, result["model"] or NO_MODEL
             sums[place] = [total + result[name] for total, name in zip(sums[place], MEMBERS, strict=True)]
     if not sums:
         return [NONE]
