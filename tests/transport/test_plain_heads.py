@@ -9,7 +9,7 @@ from aiohttp.http_parser import HttpRequestParser
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from antiphon.transport.fast.direct import LONGEST_HEAD, MOST_HEADERS, read_head
+from antiphon.transport.fast.request_heads import LONGEST_HEAD, MOST_HEADERS, KnownHead, read_head, to_known
 
 LINE = b"POST /v1/responses HTTP/1.1\r\n"
 PLAIN = b"Host: localhost\r\nContent-Length: 5\r\n"
@@ -110,3 +110,67 @@ def test_what_is_read_is_what_aiohttp_reads(is_plain: bool, lines: list[tuple[st
     assert payload.total_bytes == found[1]
     odd = message.should_close, message.compression, message.upgrade, message.chunked, upgraded
     assert not any(odd)
+
+
+# ---- the same head again ---------------------------------------------------------------------------------------------
+
+BEFORE = LINE + b"Host: here\r\ncontent-length: "
+AFTER = b"\r\nX-Request-Id: one\r\n\r\n"
+BODY = b'{"a": 1}' * 20
+
+
+def known() -> KnownHead[str]:
+    data = BEFORE + b"5" + AFTER + b"hello"
+    head = read_head(data, len(LINE))
+    assert head is not None
+    found = to_known(data, head, "route")
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("length", [b"5", b"6", b"005", b"12345", b"0", b"9" * 15])
+def test_the_head_before_is_known_again_whatever_its_length(length: bytes) -> None:
+    data = BEFORE + length + AFTER + BODY
+    again, whole = known().read_again(data), read_head(data, len(LINE))
+    assert again is not None
+    assert whole is not None
+    assert again[1:] == whole[1:]
+    assert again[0] == whole[0]
+    assert again[0]["Content-Length"] == length.decode()
+
+
+OTHERS = {
+    "another line": BEFORE.replace(b"responses", b"messages") + b"5" + AFTER,
+    "another host": BEFORE.replace(b"here", b"there") + b"5" + AFTER,
+    "another header": BEFORE + b"5" + AFTER.replace(b"one", b"two"),
+    "one header more": BEFORE + b"5\r\nTransfer-Encoding: chunked" + AFTER,
+    "no length": BEFORE + AFTER,
+    "a space behind the length": BEFORE + b"5 " + AFTER,
+    "a sign": BEFORE + b"+5" + AFTER,
+    "no digits": BEFORE + b"0x5" + AFTER,
+    "an endless length": BEFORE + b"9" * 16 + AFTER,
+}
+
+
+@pytest.mark.parametrize("head", OTHERS.values(), ids=OTHERS)
+def test_another_head_is_not_the_one_before(head: bytes) -> None:
+    assert known().read_again(head + BODY) is None
+
+
+@pytest.mark.parametrize("size", range(len(BEFORE + b"5" + AFTER)))
+def test_a_part_of_the_head_before_is_not_all_of_it(size: int) -> None:
+    assert known().read_again((BEFORE + b"5" + AFTER)[:size]) is None
+
+
+@given(LINES, LINES, st.text("0123456789 ", max_size=17))
+def test_what_is_known_again_is_what_would_be_read(
+    before: list[tuple[str, str, str, str]], after: list[tuple[str, str, str, str]], length: str
+) -> None:
+    start, rest = ("".join("".join(line) for line in lines).encode() for lines in (before, after))
+    first = LINE + start + b"Host: here\r\nContent-Length: 5\r\n" + rest + b"\r\n"
+    head = read_head(first, len(LINE))
+    if head is None or (found := to_known(first, head, None)) is None:
+        return
+    again = found.before + length.encode() + found.after
+    known_again = found.read_again(again)
+    assert known_again is None or known_again == read_head(again, len(LINE))

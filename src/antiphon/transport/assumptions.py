@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import cache
 from typing import Any, cast
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
@@ -50,8 +50,9 @@ class Sample:
         self.connection.ssl_context = self.connection.peername = self.connection.sockname = None
         self.connection.transport = self.transport  # type: ignore[assignment]
         self.match = web.UrlMappingMatchInfo({"id": "1"}, None)  # type: ignore[arg-type]
+        self.app = web.Application()
         headers = CIMultiDictProxy(CIMultiDict({"Host": "here"}))
-        self.request = internals.make_request(self.connection, URL("/path"), headers, self.match, body, 100)
+        self.request = internals.DirectRequest(self.connection, URL("/path"), headers, self.match, self.app, body, 100)
 
     def streamed(self) -> tuple[web.StreamResponse, internals.StreamWriter]:
         response = web.StreamResponse(headers={"A": "b"})
@@ -75,7 +76,10 @@ def _request_is_as_made() -> bool:
         (request.method, request.path, request.headers["Host"], request.client_max_size) == ("POST", "/path", "here", 100)
         and request.match_info is sample.match
         and transport is sample.transport
+        and request.app is sample.app
         and isinstance(request.writer, internals.StreamWriter)
+        and (request.keep_alive, request.version, request.path_qs, request.secure) == (True, HttpVersion11, "/path", False)
+        and (request.remote, request.host, request.raw_headers) == (None, "here", ())
         and finished(request.read()) == b"{}"
     )
 

@@ -5,6 +5,7 @@ name, is used by its public API only.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 from aiohttp import EMPTY_PAYLOAD, HttpVersion11, hdrs, web
@@ -52,9 +53,63 @@ class AnsweringConnection(BaseProtocol):
 
 
 class DirectRequest(web.Request):
-    """An ordinary request, whose body is collected by its connection."""
+    """An ordinary request, whose body is collected by its connection.
+
+    It has its attributes from here, not from the constructors of aiohttp, which take 1 % of a small request. Most are the same
+    for all, or are made when something asks for them.
+    """
 
     _protocol: AnsweringConnection  # type: ignore[assignment]
+    _method = "POST"
+    _version = HttpVersion11
+    _payload: Any = EMPTY_PAYLOAD
+    _task: Any = None
+    _client_max_fields = 1000
+    # It is that of its route: aiohttp looks for it each time.
+    app: web.Application = None  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        connection: AnsweringConnection,
+        url: URL,
+        headers: CIMultiDictProxy[str],
+        match: web.UrlMappingMatchInfo,
+        app: web.Application,
+        body: bytes | None,
+        most: int,
+    ) -> None:
+        """A POST. `body`: None if it is not complete yet. `most`: the bytes that a body may have."""
+        self._protocol = connection
+        self._rel_url = url
+        self._headers = headers
+        self._match_info = match
+        self.app = app
+        self._read_bytes = body
+        self._client_max_size = most
+        self._loop = connection._loop
+        self._cache: dict[str, Any] = {}
+        self._state = {}
+
+    @cached_property
+    def _message(self) -> RawRequestMessage:  # type: ignore[override]
+        url = self._rel_url
+        return RawRequestMessage("POST", url.raw_path, HttpVersion11, self._headers, (), False, None, False, False, url)
+
+    @cached_property
+    def _payload_writer(self) -> StreamWriter:  # type: ignore[override]
+        return StreamWriter(self._protocol, self._loop)
+
+    @property
+    def _transport_sslcontext(self) -> Any:  # type: ignore[override]
+        return self._protocol.ssl_context
+
+    @property
+    def _transport_peername(self) -> Any:  # type: ignore[override]
+        return self._protocol.peername
+
+    @property
+    def _transport_sockname(self) -> Any:  # type: ignore[override]
+        return self._protocol.sockname
 
     async def read(self) -> bytes:
         if self._read_bytes is None:
@@ -68,24 +123,6 @@ class DirectRequest(web.Request):
     @property
     def can_read_body(self) -> bool:
         return self._read_bytes is None
-
-
-def make_request(
-    connection: AnsweringConnection,
-    url: URL,
-    headers: CIMultiDictProxy[str],
-    match: web.UrlMappingMatchInfo,
-    body: bytes | None,
-    most: int,
-) -> DirectRequest:
-    """A POST. `body`: None if it is not complete yet. `most`: the bytes that a body may have."""
-    loop: Any = connection._loop
-    message = RawRequestMessage("POST", url.raw_path, HttpVersion11, headers, (), False, None, False, False, url)
-    writer, task, protocol = StreamWriter(connection, loop), None, connection
-    request = DirectRequest(message, EMPTY_PAYLOAD, protocol, writer, task, loop, client_max_size=most)  # type: ignore[arg-type]
-    request._match_info = match
-    request._read_bytes = body
-    return request
 
 
 def largest_body(app: web.Application) -> int:
@@ -106,8 +143,7 @@ async def make_head(request: DirectRequest, response: web.StreamResponse) -> byt
 async def prepare(request: DirectRequest, response: web.StreamResponse) -> StreamWriter:
     """Does what `response.prepare(request)` does for a body without a length, and leaves the head to be sent with what follows
     it."""
-    writer = request._payload_writer
-    assert isinstance(writer, StreamWriter)
+    writer = request._payload_writer = StreamWriter(request._protocol, request._loop)
     response._req, response._payload_writer, response._keep_alive = request, writer, True
     response._must_be_empty_body = False
     response.headers[hdrs.TRANSFER_ENCODING] = "chunked"

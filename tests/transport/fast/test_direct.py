@@ -345,3 +345,25 @@ async def test_an_error_after_the_head_cuts_the_answer_off(engine: MockEngine, m
         answer = await client.rest()
         assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
         assert not answer.endswith(b"0\r\n\r\n")
+
+
+# ---- heads that repeat themselves ------------------------------------------------------------------------------------
+
+
+async def test_each_request_of_a_connection_has_its_own_head_and_body(engine: MockEngine, seen: Seen) -> None:
+    def ask(words: str, *headers: bytes) -> bytes:
+        return post(msgspec.json.encode({"model": "mock", "input": words}), b"Authorization: Bearer right", *headers)
+
+    async with running_gateway(engine, transport="fast", **KEYED) as gateway, dialled(gateway) as client:
+        for number, words in enumerate(("a", "b", "longer", "longer", "c"), 1):
+            await client.send(ask(words))
+            assert (await client.answer()).status == 200
+            assert engine.requests[-1]["messages"][-1]["content"] == words
+            assert (seen.direct, seen.handed_over) == (number, 0)
+        assert seen.connections[-1]._known is not None
+        await client.send(ask("d", b"x-request-id: mine"))
+        assert (await client.answer()).headers["x-request-id"] == "mine"
+        await client.send(ask("e"))
+        assert (await client.answer()).headers["x-request-id"] != "mine"
+        await client.send(ask("f").replace(b"right", b"wrong"))
+        assert (await client.answer()).status == 401

@@ -7,17 +7,15 @@ handed over to one of aiohttp's connections for good. So everything odd is answe
 
 import asyncio
 import logging
-import re
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 from aiohttp import web
-from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from antiphon.logs import log
 from antiphon.transport.connections import Connection, ConnectionOptions, Server, SlowBody
+from antiphon.transport.fast.request_heads import KnownHead, read_head, to_known
 from antiphon.transport.interfaces import WriteBatch
 from antiphon.transport.internals import (
     AnsweringConnection,
@@ -25,53 +23,10 @@ from antiphon.transport.internals import (
     keeps_alive,
     largest_body,
     make_head,
-    make_request,
     tcp_keepalive,
     whole_body,
 )
 from antiphon.transport.watched import Watched
-
-# ---- The heads of requests that have nothing unusual, read in a few calls. Every other head is left to aiohttp -------
-# So this is stricter than HTTP: what a parser could understand in two ways is never read here.
-
-# In bytes. aiohttp takes a head with more, but no longer line.
-LONGEST_HEAD = 8190
-MOST_HEADERS = 100
-HEAD_END = b"\r\n\r\n"
-
-_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-# Nothing but visible ASCII, with spaces inside: no line that goes on in the next one, no letters that need a charset.
-_VALUE = r"[!-~]+(?:[ \t]+[!-~]+)*"
-_HEADERS = re.compile(rf"(?:{_TOKEN}:[ \t]*{_VALUE}[ \t]*\r\n)+".encode())
-_LENGTH = re.compile("[0-9]{1,15}")
-
-# Each must be there.
-NEEDED = frozenset({"host", "content-length"})
-# What says how a body is sent, or that the connection is to be used in another way. Old WebSockets are an error of aiohttp's.
-UNUSUAL = frozenset(
-    "transfer-encoding content-encoding expect upgrade te trailer proxy-connection http2-settings sec-websocket-key1".split()
-)
-# By which a client says that it keeps the connection, which needs no saying.
-KEPT = frozenset({"keep-alive", "Keep-Alive"})
-
-
-def read_head(data: bytes, start: int) -> tuple[CIMultiDictProxy[str], int, int] | None:
-    """The headers, the length of the body, and where it begins. `start`: where the headers begin, behind the request line.
-    None: they are not complete, or not plain."""
-    end = data.find(HEAD_END, start, LONGEST_HEAD) + 2
-    if end < 2 or _HEADERS.fullmatch(data, start, end) is None:
-        return None
-    # Every line is plain by now, so it need not be searched by a pattern once more.
-    lines = [line.partition(":") for line in data[start : end - 2].decode("ascii").split("\r\n")]
-    found = {name.lower() for name, _, _ in lines}
-    if len(found) != len(lines) or len(lines) > MOST_HEADERS or not found >= NEEDED or not UNUSUAL.isdisjoint(found):
-        return None
-    headers = CIMultiDict([(name, value.strip(" \t")) for name, _, value in lines])
-    length = headers["Content-Length"]
-    if not _LENGTH.fullmatch(length) or ("Connection" in headers and headers["Connection"] not in KEPT):
-        return None
-    return CIMultiDictProxy(headers), int(length), end + 2
-
 
 # Seconds that an idle connection is kept. It is aiohttp's own limit.
 KEEP_ALIVE = 3630.0
@@ -81,13 +36,17 @@ MOST_AHEAD = 64 * 1024
 LONG_ANSWER = 64 * 1024
 
 
+Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
 class DirectRoute(NamedTuple):
     path: str
     url: URL
     # Shared by all requests: it has no parts of the path.
     match: web.UrlMappingMatchInfo
+    app: web.Application
     # The handler with the middlewares around it.
-    handle: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    handle: Handle
 
 
 class DirectServer(Server):
@@ -122,14 +81,23 @@ def _direct_routes(app: web.Application, paths: frozenset[str]) -> list[DirectRo
             match.freeze()
             handle: Any = route.handler
             for middleware in reversed(app.middlewares):
-                handle = partial(middleware, handler=handle)
-            found.append(DirectRoute(resource.canonical, URL(resource.canonical), match, handle))
+                handle = _around(handle, middleware)
+            found.append(DirectRoute(resource.canonical, URL(resource.canonical), match, app, handle))
     return found
+
+
+def _around(handle: Handle, middleware: Any) -> Handle:
+    def handle_within(request: web.Request) -> Awaitable[web.StreamResponse]:
+        # Not a `partial` with a keyword, which takes five times as long to be called.
+        within: Awaitable[web.StreamResponse] = middleware(request, handle)
+        return within
+
+    return handle_within
 
 
 class DirectConnection(Watched, AnsweringConnection):
     __slots__ = (
-        "_ahead", "_answered", "_closing", "_deadline", "_failed", "_heard_at", "_missing", "_pieces",
+        "_ahead", "_answered", "_closing", "_deadline", "_failed", "_heard_at", "_known", "_missing", "_pieces",
         "_reader", "_task_handler", "_timer", "_timer_ends", "_unread", "_unsent", "server",
     )  # fmt: skip
 
@@ -141,6 +109,8 @@ class DirectConnection(Watched, AnsweringConnection):
         self.before_head = server.before_head
         # The request that is being answered. aiohttp's server knows it by this name.
         self._task_handler: asyncio.Task[None] | None = None
+        # The head before, with its route.
+        self._known: KnownHead[DirectRoute] | None = None
         # So many bytes of its body have not come yet.
         self._missing = 0
         # Those that have, if some are missing. None: nobody reads them.
@@ -192,9 +162,16 @@ class DirectConnection(Watched, AnsweringConnection):
 
     def _begin(self, data: bytes) -> None:
         """Something begins that should be a request."""
-        line_end = data.find(b"\r\n")
-        route = self.server.routes.get(data[:line_end])
-        head = read_head(data, line_end + 2) if route is not None else None
+        known, route = self._known, None
+        if known is not None and (head := known.read_again(data)) is not None:
+            route = known.route
+        else:
+            line_end = data.find(b"\r\n")
+            route = self.server.routes.get(data[:line_end])
+            head = read_head(data, line_end + 2) if route is not None else None
+            # Not yet of the first one: many connections are for one request.
+            if route is not None and head is not None and self._answered:
+                self._known = to_known(data, head, route)
         if route is None or head is None or not 0 < head[1] <= self.server.largest_body:
             self._hand_over(data)
             return
@@ -211,7 +188,7 @@ class DirectConnection(Watched, AnsweringConnection):
             # As in `_await_nothing()`.
             self._deadline = 0.0
         whole = None if self._missing else body
-        request = make_request(self, route.url, headers, route.match, whole, self.server.largest_body)
+        request = DirectRequest(self, route.url, headers, route.match, route.app, whole, self.server.largest_body)
         self._task_handler = self._loop.create_task(self._serve(request, route))
 
     def _take_body(self, data: bytes) -> None:
