@@ -4,9 +4,9 @@ Every route that takes one has its row in the table of routes, which says how la
 whatever the route: to decode it takes long, and the event loop is everybody's.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from aiohttp import web
 from msgspec import Struct
@@ -41,17 +41,18 @@ class Bodies(Struct, frozen=True):
     # In bytes. None: as many as the setting `max_body_bytes` says.
     largest: int | None = None
 
-    async def read(self, request: web.Request) -> bytes:
-        """Raises BodyTooLarge as soon as that is known."""
-        if self.largest is None:
-            return await request.read()
+    def read(self, request: web.Request) -> Coroutine[Any, Any, bytes]:
+        """Raises BodyTooLarge as soon as that is known. No coroutine of its own where the settings alone have a limit."""
         # That of the settings has words of its own.
-        if 0 < request.client_max_size <= self.largest:
-            return await request.read()
+        if self.largest is None or 0 < request.client_max_size <= self.largest:
+            return request.read()
+        return self._read_small(request, self.largest)
+
+    async def _read_small(self, request: web.Request, largest: int) -> bytes:
         if (length := request.content_length) is None or "Content-Encoding" in request.headers:
-            return await _read_within(request, self.largest)
-        if length > self.largest:
-            raise _too_large(self.largest)
+            return await _read_within(request, largest)
+        if length > largest:
+            raise _too_large(largest)
         return await request.read()
 
     async def read_fields(self, request: web.Request, kind: type[S], check: "Check[S] | None" = None) -> Fields[S]:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.core.events.lifecycle import failed_response_events
 from antiphon.core.protocols.responses.fields import NO_LIMITS
@@ -225,7 +225,7 @@ async def read_request(stored: Arrival, gateway: Gateway) -> ReceivedRequest | A
     try:
         opened = partial(from_stored_request, stored.body, sealer)
         body = await run_aside(opened, large=len(stored.body) >= LARGE_BODY)
-        arrival = stored._replace(body=body)
+        arrival = structs.replace(stored, body=body)
     except ApiError as sealed:
         return sealed
     try:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import aiohttp
 import msgspec
+from msgspec import structs
 
 from antiphon.core.exchange.steps import ToolCall
 from antiphon.core.protocols.client_protocol import ClientProtocol
@@ -149,10 +150,10 @@ class LineRun:
         body = await self._body()
         protocol = self._parts.protocols.get(self.line.endpoint)
         if protocol is not None:
-            arrival = arrive(body, self._owner, protocol)._replace(channel=BATCH, path=self.line.endpoint)
+            arrival = structs.replace(arrive(body, self._owner, protocol), channel=BATCH, path=self.line.endpoint)
             received = await gateway.read(arrival, protocol, patient=True)
             if not received.passes:
-                return await self._run_exchange(received._replace(affinity=self.line.prefix or None), stack)
+                return await self._run_exchange(structs.replace(received, affinity=self.line.prefix or None), stack)
             return await self._pass_on(body, received.notices)
         return await self._pass_on(body, ())
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from antiphon.core.exchange.environment import Environment
 from antiphon.core.exchange.exchange import Exchange
@@ -26,7 +26,7 @@ from antiphon.errors import ApiError, EngineUnavailable, InvalidRequest
 from antiphon.gateway.limits.owner_limits import Admission
 from antiphon.gateway.limits.places import Place
 from antiphon.gateway.limits.threads import LARGE_BODY, LARGE_HISTORY, is_large, run_aside
-from antiphon.gateway.runs.observers import Arrival, MakeObserver, ObserverMakers, make_observers, notify
+from antiphon.gateway.runs.observers import Arrival, MakeObserver, ObserverMakers, make_observers, notify, unrecorded
 from antiphon.gateway.runs.response_usage import ResponseUsage
 from antiphon.gateway.runs.run import ResponseRun, Running, RunsInFlight
 from antiphon.gateway.runs.steps import Equipment
@@ -50,7 +50,7 @@ from antiphon.wire.responses import CreateResponse
 # ---- A request as it was read ----------------------------------------------------------------------------------------
 
 
-class ReceivedRequest(NamedTuple):
+class ReceivedRequest(Struct, frozen=True):
     """A request as it was read, and how it came."""
 
     request: CreateResponse
@@ -119,7 +119,7 @@ class Enqueued(NamedTuple):
     notices: list[str]
 
 
-class Prepared(NamedTuple):
+class Prepared(Struct, frozen=True):
     """What an exchange is made of."""
 
     read: ReceivedRequest
@@ -264,7 +264,7 @@ class Gateway:
         if not makers:
             return
         if may_record is not None and not may_record():
-            arrival = arrival._replace(is_recorded=False)
+            arrival = unrecorded(arrival)
         notify(make_observers(makers, arrival), "passed_on", model, engine, status)
 
     async def read(
@@ -315,11 +315,11 @@ class Gateway:
             # Items that stood for stored ones may have been replaced.
             recording = self._make_recording(read, is_as_sent=read.is_as_sent and request.input is given)
         elif may_record is not None:
-            arrival = arrival._replace(is_recorded=False)
+            arrival = unrecorded(arrival)
         owner = recorder.owner
         seat = self.admission.engines.seat(owner, patient=read.patient or bool(request.background))
         try:
-            key = read.affinity or affinity_key(request, history, owner)
+            key = read.affinity or (affinity_key(request, history, owner) if self.pool.uses_keys else None)
             chosen = await self.pool.choose(named, key)
             seat.intend(chosen.engines[0])
             form = form_of(chosen.engines, chosen.model, request, history, owner)
@@ -347,7 +347,8 @@ class Gateway:
             raise
 
     async def _make_exchange(self, prepared: "Prepared") -> Exchange:
-        read, recorder, history, named, chosen, form, recording, large, compact = prepared
+        read, recorder, history = prepared.read, prepared.recorder, prepared.history
+        chosen, recording, compact = prepared.chosen, prepared.recording, prepared.compact
         request, tools = read.request, self.equipment.tools
         # A summary is made without tools.
         own_tools = () if compact else request.tools or ()
@@ -355,35 +356,39 @@ class Gateway:
         # Its key may have got a name meanwhile.
         owner = recorder.owner
         spent = self.budgets.notice(owner) if self.budgets.are_set else None
-        attached, left_out = NOT_ATTACHED if compact else self.attached_to(read, owner, (named, chosen.model))
+        attached, left_out = NOT_ATTACHED if compact else self.attached_to(read, owner, (prepared.named, chosen.model))
         environment = self._environments.make(self.environment, owner)
         if request.background:
             # A copy: it may have to be prepared again.
             request = structs.replace(request, model=chosen.model)
         else:
             request.model = chosen.model
-        make_exchange = partial(
-            Exchange if recording is None else recording.make_exchange,
-            request,
-            [engine.knowledge for engine in chosen.engines],
-            _as_spoken(read.protocol, environment) if read.protocol.is_plain else environment,
-            history=history,
-            compact=compact,
-            response_id=recorder.response_id,
-            created_at=recorder.created_at,
-            notices=[
-                *(read.notices if read.unknown or read.changes else ()),
-                *chosen.notices,
-                *recorder.notices,
-                *left_out,
-                *([spent] if spent is not None else ()),
-            ],
-            attached=attached,
-            containers=containers,
-            files=container_files(tools, containers, owner) if containers else {},
-            in_words=form.in_words,
-        )
-        if large:
+        make = Exchange if recording is None else recording.make_exchange
+
+        # Not a `partial`: to add its keywords to those of a call takes longer than the call.
+        def make_exchange() -> Exchange:
+            return make(
+                request,
+                [engine.knowledge for engine in chosen.engines],
+                _as_spoken(read.protocol, environment) if read.protocol.is_plain else environment,
+                history=history,
+                compact=compact,
+                response_id=recorder.response_id,
+                created_at=recorder.created_at,
+                notices=[
+                    *(read.notices if read.unknown or read.changes else ()),
+                    *chosen.notices,
+                    *recorder.notices,
+                    *left_out,
+                    *([spent] if spent is not None else ()),
+                ],
+                attached=attached,
+                containers=containers,
+                files=container_files(tools, containers, owner) if containers else {},
+                in_words=prepared.form.in_words,
+            )
+
+        if prepared.large:
             exchange = await self.aside(make_exchange, owner, large=True, patient=read.patient or bool(request.background))
         else:
             exchange = make_exchange()
@@ -394,7 +399,9 @@ class Gateway:
     def attached_to(self, read: ReceivedRequest, owner: str, models: Collection[str | None]) -> Attached:
         """What the operator adds to this request. Only the Responses API has a form for the question whether a call may run."""
         tools = self.attached(owner, models)
-        if not tools or read.protocol.is_responses:
+        if not tools:
+            return NOT_ATTACHED
+        if read.protocol.is_responses:
             return Attached(tools)
         left_out = [NOT_APPROVED.format(label=tool["server_label"]) for tool in tools if asks_for_approval(tool)]
         return Attached([tool for tool in tools if not asks_for_approval(tool)], left_out)

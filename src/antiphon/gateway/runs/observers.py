@@ -5,7 +5,9 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
+
+from msgspec import Struct, structs
 
 from antiphon.core.events.lifecycle import ExtrasReceived, Heartbeat
 from antiphon.core.events.plain_deltas import AnyEvent
@@ -23,7 +25,7 @@ from antiphon.wire.responses import CreateResponse, Response
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
-class Arrival(NamedTuple):
+class Arrival(Struct, frozen=True):
     """A request, before anything is known of it."""
 
     body: bytes
@@ -53,6 +55,10 @@ def arrive(
     path = COMPACT_PATH if compact else protocol.path
     now = asyncio.get_running_loop().time()
     return Arrival(body, owner, channel, now, headers, path, is_json=protocol.reads_json)
+
+
+def unrecorded(arrival: Arrival) -> Arrival:
+    return structs.replace(arrival, is_recorded=False)
 
 
 # Gets every piece of an engine's body.
