@@ -119,11 +119,6 @@ class Pool:
         self._reading: asyncio.Task[None] | None = None
 
     @property
-    def uses_keys(self) -> bool:
-        """The key of a conversation says which engine is asked, or is sent to it. Otherwise it need not be made."""
-        return len(self.engines) > 1 or self.placement.sends_key
-
-    @property
     def ready(self) -> bool:
         return any(engine.ready for engine in self.engines)
 

@@ -17,6 +17,7 @@ from antiphon.server.request_headers import PRIVATE, answer_preflight, check_hea
 from antiphon.server.request_state import (
     INSPECTOR,
     OWNER,
+    REQUEST_ID,
     SERVER,
     STATE,
     count_request,
@@ -28,7 +29,7 @@ from antiphon.transport import reads_whole
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 # The names of headers, made once.
-REQUEST_ID, PROCESSING_MS, WAY = istr("x-request-id"), istr("openai-processing-ms"), istr("antiphon-way")
+PROCESSING_MS, WAY = istr("openai-processing-ms"), istr("antiphon-way")
 
 
 @reads_whole

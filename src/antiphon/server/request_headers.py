@@ -17,7 +17,8 @@ import ipaddress
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from aiohttp import web
+from aiohttp import hdrs, web
+from multidict import istr
 
 from antiphon.errors import Forbidden, UnsupportedMediaType
 from antiphon.server.paths import is_upload
@@ -33,6 +34,8 @@ FOR_ANYBODY = frozenset({"/health"})
 # Decoded by aiohttp; the last two only if their packages are installed, and an error of its parser otherwise.
 CODINGS = frozenset({"", "identity", "gzip", "deflate", "br", "zstd"})
 
+# Looked up for each request: an `istr`, as those of aiohttp's `hdrs`, is found in half the time of a `str`.
+FETCH_SITE = istr("Sec-Fetch-Site")
 # What browsers call pages of another origin.
 OTHER_SITES = frozenset({"cross-site", "same-site"})
 # No other page may embed it, no browser guess its type or keep it.
@@ -137,15 +140,15 @@ def check_headers(
     request: web.Request, headers: Mapping[str, str], allowed_hosts: AllowedHosts, cross_origin: CrossOrigin
 ) -> None:
     if request.path not in FOR_ANYBODY:
-        if not allowed_hosts.allows(host := headers.get("Host", "")):
+        if not allowed_hosts.allows(host := headers.get(hdrs.HOST, "")):
             raise Forbidden(UNKNOWN_HOST.format(name=repr(host_to_name(host))), code="host_not_allowed")
-        if "Origin" in headers or "Sec-Fetch-Site" in headers:
+        if hdrs.ORIGIN in headers or FETCH_SITE in headers:
             # A page sends it.
             _check_origin(request, cross_origin)
             _check_site(request)
             _check_type(request)
-    if "Content-Encoding" in headers:
-        _check_coding(headers["Content-Encoding"])
+    if hdrs.CONTENT_ENCODING in headers:
+        _check_coding(headers[hdrs.CONTENT_ENCODING])
 
 
 def _check_origin(request: web.Request, cross_origin: CrossOrigin) -> None:
@@ -159,7 +162,7 @@ def _check_origin(request: web.Request, cross_origin: CrossOrigin) -> None:
 
 
 def _check_site(request: web.Request) -> None:
-    if "Origin" not in request.headers and request.headers.get("Sec-Fetch-Site") in OTHER_SITES and is_private(request.path):
+    if "Origin" not in request.headers and request.headers.get(FETCH_SITE) in OTHER_SITES and is_private(request.path):
         raise Forbidden("Pages of another site may not use the inspector.", code="origin_not_allowed")
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from aiohttp import web
 from msgspec import Struct, field
+from multidict import istr
 
 from antiphon import __version__
 from antiphon.gateway.usage.model_names import OTHER
@@ -43,12 +44,13 @@ STATE = web.RequestKey("request_state", RequestState)
 # Whose request it is: the name of its key; a hash of it, if it has no name; "" if no keys are set. What one owner has stored no
 # other can see, except for the admin key.
 OWNER = web.RequestKey("owner", str)
+REQUEST_ID = istr("x-request-id")
 # The ids that a client may give its request. Anything else could forge a line in a log.
 _SANE_ID = late_pattern(r"[A-Za-z0-9_.:-]{1,128}")
 # Health checks come from machines that have no key; who reads the metrics has a key that is for nothing else.
 OPEN_PATHS = frozenset({"/health", "/ready", "/metrics"})
 # Marks a request that another worker process sent here: it is answered by this one alone.
-FROM_SIBLING = "antiphon-from-worker"
+FROM_SIBLING = istr("antiphon-from-worker")
 # Of every answer.
 SERVER = f"antiphon/{__version__}"
 # The page of the inspector is the same for everybody: what it shows, it fetches with a key.
@@ -84,7 +86,7 @@ def is_quiet(path: str) -> bool:
 
 
 def identify(request: web.BaseRequest, headers: Mapping[str, str]) -> RequestState:
-    given = headers.get("x-request-id")
+    given = headers.get(REQUEST_ID)
     state = RequestState(given if given is not None and _SANE_ID.fullmatch(given) else new_id("req"))
     request[STATE] = state
     return state

@@ -123,9 +123,13 @@ class Environment:
         self.__dict__.update(tool_definitions=tables.definitions, hosted_kinds=tables.hosted_kinds, forms=tables.forms)
 
     def changed(self, **members: Any) -> "Environment":
-        """Like `dataclasses.replace`, in a tenth of its time: this is done for every request."""
+        """Like `dataclasses.replace`, in a small part of its time: this is done for every request. To copy the dictionary whole
+        takes a fifth of adding its members to an empty one."""
         made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, _with_tool=None, **members)
+        values = self.__dict__.copy()
+        values.update(members)
+        values["_with_tool"] = None
+        object.__setattr__(made, "__dict__", values)
         if "tools" in members:
             made.__post_init__()
         return made

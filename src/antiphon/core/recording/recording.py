@@ -9,7 +9,6 @@ import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from operator import attrgetter
 from typing import Any, NamedTuple, overload
 
 import msgspec
@@ -159,9 +158,17 @@ OF_COMPACTION = "compaction."
 # Bytes of a file that can be linked, beside its name.
 PER_FILE = 200
 
-# Fields of a request that are set after it was read.
-SET_LATER = ("model", "stream", "store", "background", "generate", "beyond")
-_set_later = attrgetter(*SET_LATER)
+
+# Fields of a request that are set after it was read. One by one: every request has them kept.
+def _set_later(request: CreateResponse) -> dict[str, Any]:
+    return {
+        "model": request.model,
+        "stream": request.stream,
+        "store": request.store,
+        "background": request.background,
+        "generate": request.generate,
+        "beyond": request.beyond,
+    }
 
 
 class Options(NamedTuple):
@@ -227,7 +234,7 @@ class Recording(Struct):
         self.body = clean(self.body)
         if not self.is_as_sent:
             self.request = clean(msgspec.json.encode(request))
-        self.set_later = dict(zip(SET_LATER, _set_later(request), strict=True))
+        self.set_later = _set_later(request)
         self.engines = [engine.facts() for engine in engines]
         self.environment = _as_recorded(self.environment)
         self.seals = environment.sealer is not NO_SEALER

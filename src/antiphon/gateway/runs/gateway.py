@@ -319,7 +319,7 @@ class Gateway:
         owner = recorder.owner
         seat = self.admission.engines.seat(owner, patient=read.patient or bool(request.background))
         try:
-            key = read.affinity or (affinity_key(request, history, owner) if self.pool.uses_keys else None)
+            key = read.affinity or affinity_key(request, history, owner)
             chosen = await self.pool.choose(named, key)
             seat.intend(chosen.engines[0])
             form = form_of(chosen.engines, chosen.model, request, history, owner)

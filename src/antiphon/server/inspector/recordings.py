@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from itertools import count
 
+from multidict import istr
+
 from antiphon.core.prompt.documents import may_have_images, without_images
 from antiphon.core.recording.environment_values import OVERHEAD
 from antiphon.core.recording.prompt_changes import to_print
@@ -30,7 +32,9 @@ STEP = 64 * 1024
 # One recording may take this part of the whole.
 LARGEST_PART = 8
 # The headers that are kept: who asks, and in which way. None of them is a secret.
-HEADERS = ("User-Agent", "Content-Type", "X-Request-Id", "OpenAI-Beta", "Originator", "X-Stainless-Package-Version")
+KEPT = ("User-Agent", "Content-Type", "X-Request-Id", "OpenAI-Beta", "Originator", "X-Stainless-Package-Version")
+# Each as it is looked up, which takes half as long as by a `str`, and as it is kept.
+HEADERS = tuple((istr(name), name) for name in KEPT)
 LONGEST_HEADER = 200
 # The least that is kept of a body too large to be recorded.
 BODY_START = 16 * 1024
@@ -67,8 +71,8 @@ class RecordedRequest(Observer):
         self._body = arrival.body
         self.path, self.is_json = arrival.path, arrival.is_json
         self.headers: dict[str, str] = {}
-        for name in HEADERS:
-            if (value := arrival.headers.get(name)) is not None:
+        for key, name in HEADERS:
+            if (value := arrival.headers.get(key)) is not None:
                 self.headers[name] = value[:LONGEST_HEADER]
         self.is_running = True
         # Hash of the response at its end.
