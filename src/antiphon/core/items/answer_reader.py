@@ -12,7 +12,7 @@ from antiphon.core.items.output import Output
 from antiphon.core.stream.answer_stream import AnswerStream
 from antiphon.core.stream.citations import CitedText, Sources
 from antiphon.core.stream.engine_protocols import CHAT_COMPLETIONS, EngineProtocol
-from antiphon.core.stream.fast_path import Continuation
+from antiphon.core.stream.fast_path import FRAME_END, Continuation
 from antiphon.core.stream.reasoning_tags import Start
 from antiphon.core.stream.repeated_prompts import WithoutRepeatedPrompts
 from antiphon.core.stream.stop_sequences import TextUpToStop
@@ -22,6 +22,10 @@ from antiphon.wire.chat import PromptProgress
 from antiphon.wire.responses import Beyond
 
 NOT_BEGUN = AnswerStream()
+# A read with fewer frames is received as a whole: the template for its deltas would cost more than it saves.
+MANY_FRAMES = 6
+# The first frame of an answer may have only the role of its message. The one after it has a text that makes a template.
+FIRST_FRAMES = 2
 
 
 class AnswerReader:
@@ -158,9 +162,27 @@ class AnswerReader:
                 self._continue_with(continuation)
                 return taken
             stream.catch_up(continuation)
+        elif data.count(FRAME_END) >= MANY_FRAMES and len(data) <= stream.most_at_once:
+            taken, data = self._take_first(data)
         self._pass_on(stream.receive(data))
         events = self._take_events()
         return taken + events if taken else events
+
+    def _take_first(self, data: bytes) -> tuple[list[AnyEvent], bytes]:
+        """The events of the beginning of a read that nothing is known for yet, and the rest. An engine that is faster than its
+        answer is read has sent many deltas: the first ones make a template for the others."""
+        stream = self._stream
+        events: list[AnyEvent] = []
+        for _ in range(FIRST_FRAMES):
+            end = data.find(FRAME_END) + len(FRAME_END)
+            self._pass_on(stream.receive(data[:end]))
+            events += self._take_events()
+            data = data[end:]
+            if (continuation := self.continuation) is not None:
+                burst, data = continuation.take_burst(data)
+                stream.catch_up(continuation)
+                return events + burst, data
+        return events, data
 
     def read_on(self) -> list[AnyEvent]:
         """Reads what is left of what was received."""
