@@ -1,11 +1,10 @@
 """What an exchange gets from its caller, the same for every exchange: ids, time, the cipher, settings, tools."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field, structs
 
 from antiphon.core.checks.work import Flaw, Grammar, digest_of
 from antiphon.core.events.lifecycle import REASONING_TEXT, ReasoningEvents
@@ -74,8 +73,7 @@ class ToolTables:
 def no_report(event: str, **members: Any) -> None: ...
 
 
-@dataclass(frozen=True)
-class Environment:
+class Environment(Struct, frozen=True, eq=False):
     """What every exchange of a program shares. Only `new_id` and `now` are required."""
 
     # A new id with this prefix.
@@ -110,29 +108,29 @@ class Environment:
     definitions: KnownDefinitions = field(default_factory=KnownDefinitions)
     documents: KnownDocuments = field(default_factory=KnownDocuments)
     toolboxes: KnownToolboxes = field(default_factory=KnownToolboxes)
-    # Made of `tools`.
-    tool_definitions: Mapping[str, Define] = field(init=False, repr=False, compare=False)
+    # Made of `tools`, when it is None.
+    _tables: ToolTables | None = None
+    # Those of the tables, at hand.
+    tool_definitions: Mapping[str, Define] = field(default_factory=dict)
     # Those of the tools that the gateway runs.
-    hosted_kinds: Forms = field(init=False, repr=False, compare=False)
-    forms: Forms = field(init=False, repr=False, compare=False)
+    hosted_kinds: Forms = field(default_factory=dict)
+    forms: Forms = field(default_factory=dict)
     # What `with_tool()` has made last.
-    _with_tool: "tuple[str, GatewayTool, Environment] | None" = field(init=False, repr=False, compare=False, default=None)
+    _with_tool: "tuple[str, GatewayTool, Environment] | None" = None
 
     def __post_init__(self) -> None:
-        tables = ToolTables(self.tools)
-        self.__dict__.update(tool_definitions=tables.definitions, hosted_kinds=tables.hosted_kinds, forms=tables.forms)
+        if self._tables is None:
+            tables = ToolTables(self.tools)
+            structs.force_setattr(self, "_tables", tables)
+            structs.force_setattr(self, "tool_definitions", tables.definitions)
+            structs.force_setattr(self, "hosted_kinds", tables.hosted_kinds)
+            structs.force_setattr(self, "forms", tables.forms)
 
     def changed(self, **members: Any) -> "Environment":
-        """Like `dataclasses.replace`, in a small part of its time: this is done for every request. To copy the dictionary whole
-        takes a fifth of adding its members to an empty one."""
-        made = object.__new__(type(self))
-        values = self.__dict__.copy()
-        values.update(members)
-        values["_with_tool"] = None
-        object.__setattr__(made, "__dict__", values)
+        """This is done for every request: what is made of the tools is made anew only if they are others."""
         if "tools" in members:
-            made.__post_init__()
-        return made
+            members["_tables"] = None
+        return structs.replace(self, _with_tool=None, **members)
 
     def plain(self, *, helps: bool = False) -> "Environment":
         """For requests that get what they ask for. Nothing is sealed: their clients cannot send it back. `helps`: what a model
@@ -144,5 +142,6 @@ class Environment:
         """With this tool as the one of its kind. Made once for the same tool, because this too is done for every request."""
         last = self._with_tool
         if last is None or last[0] != kind or last[1] is not tool:
-            last = self.__dict__["_with_tool"] = (kind, tool, self.changed(tools={**self.tools, kind: tool}))
+            last = (kind, tool, self.changed(tools={**self.tools, kind: tool}))
+            structs.force_setattr(self, "_with_tool", last)
         return last[2]

@@ -5,6 +5,8 @@ from antiphon.patterns import late_pattern
 
 # No engine sends a chunk of this size. A server that never ends its line must not fill the memory.
 LARGEST_FRAME = 32 * 1024 * 1024
+# A byte is looked for as a number: as bytes, Python takes five times as long to find that there is none.
+CARRIAGE_RETURN = ord("\r")
 # What nearly all frames begin with.
 FRAME_START = b"data: "
 
@@ -61,7 +63,7 @@ class FrameReader:
         if self._after_cr and data.startswith(b"\n"):
             data = data[1:]
         self._after_cr = data.endswith(b"\r")
-        if b"\r" in data:
+        if CARRIAGE_RETURN in data:
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         if not self._rest and not self._data and (plain := _plain_frames(data)):
             self._buffered = 0
