@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from antiphon.core.checks.constraints import TEXT
+from antiphon.core.hosted.rows import BY_KIND
 from antiphon.core.prompt.turns import AssistantTurn, Call
 from antiphon.core.toolbox.choice import Offer
-from antiphon.core.toolbox.examples import AGENT, FUNCTIONS, Example
+from antiphon.core.toolbox.examples import AGENT, FUNCTIONS, SEARCHES, Example
 from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.wire.chat import ChatMessage
 
@@ -25,8 +26,19 @@ def fitting_examples(offer: Offer, box: Toolbox, window: int | None) -> Iterable
     """Those that fit the tools; none where the engine is not constrained to a call or an answer in words."""
     if offer.say is None or (window is not None and window < LEAST_WINDOW):
         return ()
-    is_agent = all(name in box.easy.functions for example in AGENT for step in example.steps for name, _, _ in step.calls)
-    return ExampleTurns(AGENT if is_agent else FUNCTIONS, offer.say.name, listed=offer.most_calls > 1).messages()
+    return ExampleTurns(_examples(box), offer.say.name, listed=offer.most_calls > 1).messages()
+
+
+def _examples(box: Toolbox) -> Sequence[Example]:
+    if all(name in box.easy.functions for example in AGENT for step in example.steps for name, _, _ in step.calls):
+        return AGENT
+    # Shown calls that do something, a small model answers a question with what it seems to have done.
+    return SEARCHES if all(_is_search(identity.kind) for identity in box.offered.identities.values()) else FUNCTIONS
+
+
+def _is_search(kind: str) -> bool:
+    """Its results have numbers to cite them by."""
+    return kind in BY_KIND and BY_KIND[kind].number is not None
 
 
 class ExampleTurns(Struct, frozen=True):

@@ -58,3 +58,29 @@ FUNCTIONS = (
     ),
     Example("Thanks!", (), "You are welcome."),
 )
+# With a function of their own, too, where all that can be called are searches: what was found is told in a sentence that ends
+# with its number, whichever that is, or it was not found.
+SEARCHES = (
+    Example(
+        "When does the lighthouse ring its bell?",
+        (
+            _step(
+                "look_up",
+                "[1] cranes.md\nThe harbour has two cranes.\n\n[2] lighthouse.md\nIn fog, the bell rings every ninety seconds.",
+                query="lighthouse bell",
+            ),
+        ),
+        "The bell rings in fog, once in ninety seconds. [2]",
+    ),
+    Example(
+        "Who painted the lighthouse?",
+        (_step("look_up", "[3] lighthouse.md\nThe lighthouse is 31 metres high.", query="who painted the lighthouse"),),
+        "I found nothing about who painted the lighthouse.",
+    ),
+    Example(
+        "And how high is it?",
+        (_step("look_up", "[4] lighthouse.md\nThe lighthouse is 31 metres high.", query="height of the lighthouse"),),
+        "The lighthouse has a height of 31 metres. [4]",
+    ),
+    Example("Thanks!", (), "You are welcome."),
+)
