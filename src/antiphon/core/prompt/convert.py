@@ -14,7 +14,7 @@ from antiphon.core.prompt.documents import Documents, ReadWork
 from antiphon.core.prompt.draft import ChatDraft
 from antiphon.core.prompt.examples import fitting_examples
 from antiphon.core.prompt.item_types import items_to_draft, tools_in_items, tools_of_search
-from antiphon.core.prompt.loops import HAS_ENDED, NOTHING_RUNS, Loops, offer_without, withheld_to_notices
+from antiphon.core.prompt.loops import Loops, Reason, offer_without, withheld_to_notices
 from antiphon.core.prompt.turns import AssistantTurn, UserTurn, rejection_to_turns
 from antiphon.core.protocols.responses.fields import dropped_fields_to_notices, refuse_unsupported
 from antiphon.core.protocols.responses.references import is_stored
@@ -267,10 +267,10 @@ def _offer(request: CreateResponse, box: Toolbox, draft: ChatDraft, inputs: Chat
     )
     if help.shows_examples:
         draft.examples = tuple(fitting_examples(offer, box, inputs.window))
-    withheld = dict.fromkeys(offer.names, HAS_ENDED.format(reason=loops.ended)) if loops.ended else loops.withheld
+    withheld = dict.fromkeys(offer.names, Reason.HAS_ENDED.format(reason=loops.ended)) if loops.ended else loops.withheld
     if help.stops_loops and not loops.waits and 0 < len(idle := box.needing_running(offer.names)) < len(offer.names):
         # A small model would try to run code with it.
-        withheld = {**dict.fromkeys(idle, NOTHING_RUNS), **withheld}
+        withheld = {**dict.fromkeys(idle, Reason.NOTHING_RUNS), **withheld}
     if withheld:
         offer = offer_without(offer, withheld, box.replaced_names(offer.names))
     return structs.replace(offer, made=loops.made) if loops.made and offer.tools and not offer.must_call else offer

@@ -17,6 +17,7 @@ A user's message ends every loop: the user may have changed what made the call f
 
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -40,16 +41,22 @@ MOST_TURNS = 50
 # After this many turns with one failure, the tools of a dead end are withheld, and a note says why.
 DEAD_END_AT = 5
 
-HAS_FAILED = "the same call of it has failed {count} times"
-HAS_REPEATED = "the same call of it has given the same result {count} times"
-HAS_ENDED = "the model has to answer now: {reason}"
-NOTHING_SUCCEEDS = "everything has failed in the last {count} turns"
-NO_PROGRESS = "one call has failed {count} times"
-NOTHING_RUNS = "no result says that something is still running"
-TOO_MANY_TURNS = "it has called tools in {count} turns"
-HAVE_ALL_FAILED = "all calls of the last {count} turns have failed with the same output"
 NOTED = "call {id} of {name} ends a loop: a note in its result asks the model to do something else"
 WITHHELD = "{name} may not be called in this answer: {reason}"
+
+
+class Reason(StrEnum):
+    """Why a tool, or all of them, may not be called: the end of a sentence, in which a number may be missing."""
+
+    HAS_FAILED = "the same call of it has failed {count} times"
+    HAS_REPEATED = "the same call of it has given the same result {count} times"
+    HAVE_ALL_FAILED = "all calls of the last {count} turns have failed with the same output"
+    NOTHING_RUNS = "no result says that something is still running"
+    # Those that end a loop as a whole, and the sentence that they are the end of.
+    NOTHING_SUCCEEDS = "everything has failed in the last {count} turns"
+    NO_PROGRESS = "one call has failed {count} times"
+    TOO_MANY_TURNS = "it has called tools in {count} turns"
+    HAS_ENDED = "the model has to answer now: {reason}"
 
 
 # What the result of a call that has done nothing may say, without the form of an error: "Ada is not registered yet." The call
@@ -124,7 +131,7 @@ class _DeadEnd(Struct):
         self.turns += 1
         self.names.update(dict.fromkeys(call.name for call in calls))
         if self.turns >= DEAD_END_AT:
-            self.withheld.update(dict.fromkeys(self.names, HAVE_ALL_FAILED.format(count=self.turns)))
+            self.withheld.update(dict.fromkeys(self.names, Reason.HAVE_ALL_FAILED.format(count=self.turns)))
 
 
 class _Reader(Struct):
@@ -252,17 +259,17 @@ class _Reader(Struct):
         if count >= TOLD_AT:
             self.notes.append((call, (FAILED_AGAIN if failed else SAME_AGAIN).format(count=count)))
         if count >= WITHHELD_AT:
-            self.withheld[call.name] = (HAS_FAILED if failed else HAS_REPEATED).format(count=count)
+            self.withheld[call.name] = (Reason.HAS_FAILED if failed else Reason.HAS_REPEATED).format(count=count)
 
     def _end(self, failures: int) -> None:
         """`failures`: how often a call of this turn has failed."""
         self.ended = ""
         if self._failing >= ENDED_AT:
-            self.ended = NOTHING_SUCCEEDS.format(count=self._failing)
+            self.ended = Reason.NOTHING_SUCCEEDS.format(count=self._failing)
         elif failures >= ENDED_AT:
-            self.ended = NO_PROGRESS.format(count=failures)
+            self.ended = Reason.NO_PROGRESS.format(count=failures)
         elif self._turns >= MOST_TURNS:
-            self.ended = TOO_MANY_TURNS.format(count=self._turns)
+            self.ended = Reason.TOO_MANY_TURNS.format(count=self._turns)
 
 
 NO_LOOPS = Loops((), {})
@@ -399,5 +406,5 @@ def offer_without(offer: Offer, withheld: Mapping[str, str], own_names: Collecti
 
 def withheld_to_notices(offer: Offer) -> Iterable[str]:
     """What may not be called because nothing is running is said once, where the help is."""
-    withheld = ((name, reason) for name, reason in offer.withheld.items() if reason is not NOTHING_RUNS)
+    withheld = ((name, reason) for name, reason in offer.withheld.items() if reason != Reason.NOTHING_RUNS)
     return (WITHHELD.format(name=name, reason=reason) for name, reason in withheld)
