@@ -203,7 +203,7 @@ def _words(text: str) -> list[str]:
     return [word.casefold() for word in WORD.findall(text)]
 
 
-def _runs(text: str) -> Iterable[tuple[str, ...]]:
+def runs(text: str) -> Iterable[tuple[str, ...]]:
     words = _words(text)
     return (tuple(words[at : at + COPIED_WORDS]) for at in range(len(words) - COPIED_WORDS + 1))
 
@@ -217,10 +217,10 @@ def _shown() -> list[examples.Example]:
 def copied(answer: str, half: Half) -> list[str]:
     """Words of an example in the answer. That something is not there may be said in the same words, and so may what the
     documents or the question say."""
-    own = set(_runs("\n".join((*DOCUMENTS[half].values(), *(each.text for each in QUESTIONS)))))
+    own = set(runs("\n".join((*DOCUMENTS[half].values(), *(each.text for each in QUESTIONS)))))
     texts = [text for each in _shown() for text in (each.says, *(result for step in each.steps for *_, result in step.calls))]
-    known = {run for text in texts for run in _runs(text)} - own
-    return [" ".join(run) for run in _runs(answer) if run in known and not NOT_THERE.search(" ".join(run))]
+    known = {run for text in texts for run in runs(text)} - own
+    return [" ".join(run) for run in runs(answer) if run in known and not NOT_THERE.search(" ".join(run))]
 
 
 @dataclass(slots=True)
