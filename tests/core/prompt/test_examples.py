@@ -25,15 +25,17 @@ from antiphon.core.prompt.truncation import tokens_by_length
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.toolbox.definitions import DEFINITIONS
-from antiphon.core.toolbox.examples import AGENT, FUNCTIONS, SEARCHES, Example
+from antiphon.core.toolbox.examples import AGENT, FILES, FUNCTIONS, SEARCHES, Example
 
 Item = dict[str, Any]
 CODEX = [EXEC_COMMAND, APPLY_PATCH]
 TOOL = {"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
-FILES, WEB = {"type": "file_search", "vector_store_ids": ["vs_1"]}, {"type": "web_search"}
+SEARCH, WEB = {"type": "file_search", "vector_store_ids": ["vs_1"]}, {"type": "web_search"}
 HOSTED: Any = {"file_search": FileSearch().define, "web_search": WebSearch().define}
-SETS = [AGENT, FUNCTIONS, SEARCHES]
-SET_NAMES = ["agent", "functions", "searches"]
+# Those of Claude Code.
+CLAUDE = [{"type": "function", "name": name} for name in ("Bash", "Edit", "Read", "Write")]
+SETS = [AGENT, FILES, FUNCTIONS, SEARCHES]
+SET_NAMES = ["agent", "files", "functions", "searches"]
 
 
 def converted(
@@ -64,13 +66,20 @@ def asked(conversion: Conversion) -> list[str]:
     [
         (CODEX, AGENT),
         ([TOOL], FUNCTIONS),
-        ([FILES], SEARCHES),
+        ([SEARCH], SEARCHES),
         ([WEB], SEARCHES),
-        ([FILES, WEB], SEARCHES),
-        ([FILES, TOOL], FUNCTIONS),
+        ([SEARCH, WEB], SEARCHES),
+        ([SEARCH, TOOL], FUNCTIONS),
         ([*CODEX, WEB], AGENT),
+        (CLAUDE, FILES),
+        ([*CLAUDE, WEB], FILES),
+        (CLAUDE[1:], FUNCTIONS),
+        (CLAUDE[:1], FUNCTIONS),
     ],
-    ids=["agent", "functions", "files", "web", "files and web", "files and a function", "agent and web"],
+    ids=[
+        *("agent", "functions", "files", "web", "files and web", "files and a function", "agent and web"),
+        *("claude", "claude and web", "no programs", "no files"),
+    ],
 )
 def test_the_examples_fit_the_tools_and_come_before_what_the_user_says(tools: list[Any], examples: tuple[Example, ...]) -> None:
     conversion = converted([user("Hi")], tools, instructions="Be brief.")
@@ -87,7 +96,7 @@ def test_the_calls_of_the_examples_for_agents_follow_the_schemas_of_the_function
             jsonschema_rs.validate(functions[name] or {}, arguments)
 
 
-@pytest.mark.parametrize(("tool", "examples"), [(TOOL, FUNCTIONS), (FILES, SEARCHES)], ids=["function", "search"])
+@pytest.mark.parametrize(("tool", "examples"), [(TOOL, FUNCTIONS), (SEARCH, SEARCHES)], ids=["function", "search"])
 @pytest.mark.parametrize("parallel", [True, False])
 def test_each_example_ends_with_an_answer_in_words_in_the_form_that_it_has_to_have(
     parallel: bool, tool: Item, examples: tuple[Example, ...]
@@ -163,7 +172,7 @@ def read(part: int) -> list[Item]:
     ]
 
 
-@pytest.mark.parametrize("tools", [CODEX, [TOOL], [FILES]], ids=SET_NAMES)
+@pytest.mark.parametrize("tools", [CODEX, CLAUDE, [TOOL], [SEARCH]], ids=SET_NAMES)
 def test_what_precedes_a_result_stays_as_it_is_when_the_window_fills_up(tools: list[Any]) -> None:
     items = [user("Read it.")]
     before = converted(items, tools, window=16_384)

@@ -14,8 +14,9 @@ from antiphon.core.checks.constraints import TEXT
 from antiphon.core.hosted.rows import BY_KIND
 from antiphon.core.prompt.turns import AssistantTurn, Call
 from antiphon.core.toolbox.choice import Offer
-from antiphon.core.toolbox.examples import AGENT, FUNCTIONS, SEARCHES, Example
+from antiphon.core.toolbox.examples import AGENT, FILES, FUNCTIONS, SEARCHES, Example
 from antiphon.core.toolbox.toolbox import Toolbox
+from antiphon.core.toolbox.tools import runs_programs, writes_files
 from antiphon.wire.chat import ChatMessage
 
 # Of a window smaller than this, in tokens, the examples would take too large a part.
@@ -32,8 +33,10 @@ def fitting_examples(offer: Offer, box: Toolbox, window: int | None) -> Iterable
 def _examples(box: Toolbox) -> Sequence[Example]:
     if all(name in box.easy.functions for example in AGENT for step in example.steps for name, _, _ in step.calls):
         return AGENT
-    # Shown calls that do something, a small model answers a question with what it seems to have done.
-    return SEARCHES if all(_is_search(identity.kind) for identity in box.offered.identities.values()) else FUNCTIONS
+    if all(_is_search(identity.kind) for identity in box.offered.identities.values()):
+        return SEARCHES
+    names = box.offered.functions
+    return FILES if any(map(runs_programs, names)) and any(map(writes_files, names)) else FUNCTIONS
 
 
 def _is_search(kind: str) -> bool:
