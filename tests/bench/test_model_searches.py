@@ -36,7 +36,7 @@ def answered(words: str, *, cites: str = "ferry.md", searched: bool = True) -> d
         (BICYCLE, answered(f"4 euros. {FUNCTIONS[0].says}"), ["copied 'the museum in graz'"]),
         (BUILDER, answered("The files say nothing about that.", cites=""), []),
         (BUILDER, answered("I found nothing about who built it.", cites=""), []),
-        (BUILDER, answered(SEARCHES[1].says, cites=""), ["copied 'about who painted the'"]),
+        (BUILDER, answered(SEARCHES[2].says, cites=""), ["copied 'about who painted the'"]),
         (BUILDER, answered("It was built by Ulvik."), ["does not say that it is not there", "says 'was built by'"]),
     ],
     ids=["right", "wrong", "another source", "no search", "copied", "not there", "as in an example", "an example", "made up"],

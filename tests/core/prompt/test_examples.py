@@ -113,6 +113,21 @@ def test_each_example_ends_with_an_answer_in_words_in_the_form_that_it_has_to_ha
     assert [delta.text for delta in deltas if isinstance(delta, TextDelta)] == said
 
 
+@pytest.mark.parametrize(
+    ("tools", "name"),
+    [([SEARCH], "file_search"), ([WEB], "web_search"), ([SEARCH, WEB], "file_search"), ([WEB, SEARCH], "web_search")],
+    ids=["files", "web", "files first", "web first"],
+)
+def test_the_examples_of_searches_call_the_first_one_that_is_offered(tools: list[Any], name: str) -> None:
+    conversion = converted([user("Hi")], tools)
+    functions = {tool.function.name: tool.function.parameters for tool in conversion.chat.tools or ()}
+    made = [call["function"] for message in messages(conversion) for call in message.get("tool_calls") or ()]
+    assert [call["name"] for call in made] == [name] * 3
+    for call in made:
+        jsonschema_rs.validate(functions[name] or {}, json.loads(call["arguments"]))
+        assert "lighthouse" in call["arguments"]
+
+
 def test_what_a_search_of_an_example_finds_looks_as_it_does_in_a_conversation() -> None:
     results = [result for example in SEARCHES for step in example.steps for *_, result in step.calls]
     for result in results:

@@ -7,17 +7,18 @@ depend on nothing but the tools that are offered, so that all prompts of a conve
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.core.checks.constraints import TEXT
 from antiphon.core.hosted.rows import BY_KIND
 from antiphon.core.prompt.turns import AssistantTurn, Call
 from antiphon.core.toolbox.choice import Offer
-from antiphon.core.toolbox.examples import AGENT, FILES, FUNCTIONS, SEARCHES, Example
+from antiphon.core.toolbox.examples import AGENT, FILES, FUNCTIONS, SEARCHES, Example, Step
 from antiphon.core.toolbox.toolbox import Toolbox
 from antiphon.core.toolbox.tools import runs_programs, writes_files
-from antiphon.wire.chat import ChatMessage
+from antiphon.wire.chat import ChatFunction, ChatMessage
 
 # Of a window smaller than this, in tokens, the examples would take too large a part.
 LEAST_WINDOW = 4096
@@ -34,7 +35,7 @@ def _examples(box: Toolbox) -> Sequence[Example]:
     if all(name in box.easy.functions for example in AGENT for step in example.steps for name, _, _ in step.calls):
         return AGENT
     if all(_is_search(identity.kind) for identity in box.offered.identities.values()):
-        return SEARCHES
+        return _as_searched(SEARCHES, next(iter(box.offered.functions.values())).function)
     names = box.offered.functions
     return FILES if any(map(runs_programs, names)) and any(map(writes_files, names)) else FUNCTIONS
 
@@ -42,6 +43,19 @@ def _examples(box: Toolbox) -> Sequence[Example]:
 def _is_search(kind: str) -> bool:
     """Its results have numbers to cite them by."""
     return kind in BY_KIND and BY_KIND[kind].number is not None
+
+
+def _as_searched(examples: Iterable[Example], search: ChatFunction) -> Sequence[Example]:
+    """With calls of this function. What is searched for is what each call of it needs."""
+    schema: Any = search.parameters
+    (member,) = schema["required"]
+    is_list = schema["properties"][member]["type"] == "array"
+
+    def called(step: Step) -> Step:
+        queries = ((query, result) for _, arguments, result in step.calls for query in arguments.values())
+        return Step(tuple((search.name, {member: [query] if is_list else query}, result) for query, result in queries))
+
+    return [structs.replace(example, steps=tuple(map(called, example.steps))) for example in examples]
 
 
 class ExampleTurns(Struct, frozen=True):

@@ -7,6 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
+# Stands for the search that is offered.
+SEARCH = ""
+
 
 class Step(Struct, frozen=True):
     """Calls that are made together, each with its result."""
@@ -72,14 +75,16 @@ FILES = (
     ),
     Example("Thanks!", (), "You are welcome."),
 )
-# With a function of their own, too, where all that can be called are searches: what was found is told in a sentence that ends
-# with its number, whichever that is, or it was not found.
+# Where all that can be called are searches. The calls are those of the first search that is offered: shown calls of another
+# function, a small model answers by itself. What was found is told in a sentence that ends with its number, whichever that is,
+# or it was not found.
 SEARCHES = (
+    Example("Hello!", (), "Hello! What shall I look up?"),
     Example(
         "When does the lighthouse ring its bell?",
         (
             _step(
-                "look_up",
+                SEARCH,
                 "[1] cranes.md\nThe harbour has two cranes.\n\n[2] lighthouse.md\nIn fog, the bell rings every ninety seconds.",
                 query="lighthouse bell",
             ),
@@ -88,13 +93,12 @@ SEARCHES = (
     ),
     Example(
         "Who painted the lighthouse?",
-        (_step("look_up", "[3] lighthouse.md\nThe lighthouse is 31 metres high.", query="who painted the lighthouse"),),
+        (_step(SEARCH, "[3] lighthouse.md\nThe lighthouse is 31 metres high.", query="who painted the lighthouse"),),
         "I found nothing about who painted the lighthouse.",
     ),
     Example(
-        "And how high is it?",
-        (_step("look_up", "[4] lighthouse.md\nThe lighthouse is 31 metres high.", query="height of the lighthouse"),),
+        "How high is it?",
+        (_step(SEARCH, "[4] lighthouse.md\nThe lighthouse is 31 metres high.", query="height of the lighthouse"),),
         "The lighthouse has a height of 31 metres. [4]",
     ),
-    Example("Thanks!", (), "You are welcome."),
 )
