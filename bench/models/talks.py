@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import aiohttp
 import msgspec
 
-from antiphon.core.toolbox.examples import AGENT, FILES, FUNCTIONS, SEARCHES
+from antiphon.core.toolbox.examples import AGENT, FUNCTIONS, SEARCHES
 from antiphon.core.toolbox.prompt_texts import PROMPT_SENTENCES
 from bench.models.conversations import Call, Conversation
 from bench.models.questions import Question, Tool
@@ -25,7 +25,7 @@ MOST_ANSWERS = 8
 # enough to be nobody else's.
 OURS = tuple(
     words.strip()
-    for sentence in (*PROMPT_SENTENCES, *(example.says for example in (*AGENT, *FILES, *FUNCTIONS, *SEARCHES)))
+    for sentence in (*PROMPT_SENTENCES, *(example.says for example in (*AGENT, *FUNCTIONS, *SEARCHES)))
     for words in re.split(r"\{\w+\}|(?<=\.) ", sentence)
     if len(words.strip()) > 24
 )

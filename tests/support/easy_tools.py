@@ -33,9 +33,26 @@ SHELL_COMMAND: Tool = {
         "required": ["command"],
     },
 }
+
+
+def _claude_tool(name: str, *required: str, **more: str) -> Tool:
+    """As Claude Code 2.1.327 has it, without its descriptions."""
+    properties = {each: {"type": "string"} for each in required} | {each: {"type": kind} for each, kind in more.items()}
+    return {
+        "type": "function",
+        "name": name,
+        "parameters": {"type": "object", "properties": properties, "required": [*required], "additionalProperties": False},
+    }
+
+
+READ = _claude_tool("Read", "file_path", offset="integer", limit="integer", pages="string")
+WRITE = _claude_tool("Write", "file_path", "content")
+EDIT = _claude_tool("Edit", "file_path", "old_string", "new_string", replace_all="boolean")
+BASH = _claude_tool("Bash", "command", timeout="number", description="string", run_in_background="boolean")
+CLAUDE = [BASH, EDIT, READ, WRITE]
 OTHER: Tool = {"type": "function", "name": "other", "parameters": {"type": "object", "properties": {}}}
 TWO_FILES = "*** Begin Patch\n*** Delete File: a\n*** Delete File: b\n*** End Patch\n"
-FUNCTIONS = {(row.kind, function.name): function for row in ADAPTATIONS for function in row.functions}
+FUNCTIONS = {(row.kind, row.name, function.name): function for row in ADAPTATIONS for function in row.functions}
 
 
 class Case(NamedTuple):
@@ -169,6 +186,36 @@ CASES = {
         for tool in (EXEC_COMMAND, SHELL_COMMAND)
         for function in LINES
     },
+    "Read": Case(
+        READ,
+        "read_file",
+        {"path": " a b.txt "},
+        {"type": "function_call", "name": "Read", "arguments": '{"file_path":"a b.txt"}'},
+        "function_call_output",
+        {"path": "a b.txt"},
+    ),
+    "Write": Case(
+        WRITE,
+        "write_file",
+        {"path": "a.txt", "content": ["one", "two"]},
+        {"type": "function_call", "name": "Write", "arguments": '{"file_path":"a.txt","content":"one\\ntwo"}'},
+        "function_call_output",
+        {"path": "a.txt", "content": "one\ntwo"},
+    ),
+    "Edit": Case(
+        EDIT,
+        "replace_text",
+        {"path": "a.txt", "old_text": "one", "new_text": ""},
+        {"type": "function_call", "name": "Edit", "arguments": '{"file_path":"a.txt","old_string":"one","new_string":""}'},
+        "function_call_output",
+    ),
+    "Bash": Case(
+        BASH,
+        "shell",
+        {"command": "ls"},
+        {"type": "function_call", "name": "Bash", "arguments": '{"command":"ls"}'},
+        "function_call_output",
+    ),
     "write_stdin": Case(
         WRITE_STDIN,
         "write_stdin",

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 from support.codex_tools import APPLY_PATCH, EXEC_COMMAND
+from support.easy_tools import CLAUDE
 from support.engine import objection
 from support.items import user
 
@@ -25,17 +26,15 @@ from antiphon.core.prompt.truncation import tokens_by_length
 from antiphon.core.protocols.responses.fields import request_to_items
 from antiphon.core.protocols.responses.read import body_to_request
 from antiphon.core.toolbox.definitions import DEFINITIONS
-from antiphon.core.toolbox.examples import AGENT, FILES, FUNCTIONS, SEARCHES, Example
+from antiphon.core.toolbox.examples import AGENT, FUNCTIONS, SEARCHES, Example
 
 Item = dict[str, Any]
 CODEX = [EXEC_COMMAND, APPLY_PATCH]
 TOOL = {"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
 SEARCH, WEB = {"type": "file_search", "vector_store_ids": ["vs_1"]}, {"type": "web_search"}
 HOSTED: Any = {"file_search": FileSearch().define, "web_search": WebSearch().define}
-# Those of Claude Code.
-CLAUDE = [{"type": "function", "name": name} for name in ("Bash", "Edit", "Read", "Write")]
-SETS = [AGENT, FILES, FUNCTIONS, SEARCHES]
-SET_NAMES = ["agent", "files", "functions", "searches"]
+SETS = [AGENT, FUNCTIONS, SEARCHES]
+SET_NAMES = ["agent", "functions", "searches"]
 
 
 def converted(
@@ -71,14 +70,13 @@ def asked(conversion: Conversion) -> list[str]:
         ([SEARCH, WEB], SEARCHES),
         ([SEARCH, TOOL], FUNCTIONS),
         ([*CODEX, WEB], AGENT),
-        (CLAUDE, FILES),
-        ([*CLAUDE, WEB], FILES),
+        (CLAUDE, AGENT),
+        ([*CLAUDE, WEB], AGENT),
         (CLAUDE[1:], FUNCTIONS),
-        (CLAUDE[:1], FUNCTIONS),
     ],
     ids=[
         *("agent", "functions", "files", "web", "files and web", "files and a function", "agent and web"),
-        *("claude", "claude and web", "no programs", "no files"),
+        *("claude", "claude and web", "claude without Bash"),
     ],
 )
 def test_the_examples_fit_the_tools_and_come_before_what_the_user_says(tools: list[Any], examples: tuple[Example, ...]) -> None:
@@ -89,8 +87,9 @@ def test_the_examples_fit_the_tools_and_come_before_what_the_user_says(tools: li
     assert objection(body, own_fields={**LLAMACPP.extra, **LLAMACPP.constrained_extra}) is None
 
 
-def test_the_calls_of_the_examples_for_agents_follow_the_schemas_of_the_functions() -> None:
-    functions = {tool.function.name: tool.function.parameters for tool in converted([user("Hi")], CODEX).chat.tools or ()}
+@pytest.mark.parametrize("tools", [CODEX, CLAUDE], ids=["codex", "claude"])
+def test_the_calls_of_the_examples_for_agents_follow_the_schemas_of_the_functions(tools: list[Any]) -> None:
+    functions = {tool.function.name: tool.function.parameters for tool in converted([user("Hi")], tools).chat.tools or ()}
     for example in AGENT:
         for name, arguments, _ in (call for step in example.steps for call in step.calls):
             jsonschema_rs.validate(functions[name] or {}, arguments)
@@ -187,7 +186,7 @@ def read(part: int) -> list[Item]:
     ]
 
 
-@pytest.mark.parametrize("tools", [CODEX, CLAUDE, [TOOL], [SEARCH]], ids=SET_NAMES)
+@pytest.mark.parametrize("tools", [CODEX, CLAUDE, [TOOL], [SEARCH]], ids=["codex", "claude", *SET_NAMES[1:]])
 def test_what_precedes_a_result_stays_as_it_is_when_the_window_fills_up(tools: list[Any]) -> None:
     items = [user("Read it.")]
     before = converted(items, tools, window=16_384)

@@ -15,9 +15,8 @@ from antiphon.core.checks.constraints import TEXT
 from antiphon.core.hosted.rows import BY_KIND
 from antiphon.core.prompt.turns import AssistantTurn, Call
 from antiphon.core.toolbox.choice import Offer
-from antiphon.core.toolbox.examples import AGENT, FILES, FUNCTIONS, SEARCHES, Example, Step
+from antiphon.core.toolbox.examples import AGENT, FUNCTIONS, SEARCHES, Example, Step
 from antiphon.core.toolbox.toolbox import Toolbox
-from antiphon.core.toolbox.tools import runs_programs, writes_files
 from antiphon.wire.chat import ChatFunction, ChatMessage
 
 # Of a window smaller than this, in tokens, the examples would take too large a part.
@@ -36,8 +35,7 @@ def _examples(box: Toolbox) -> Sequence[Example]:
         return AGENT
     if all(_is_search(identity.kind) for identity in box.offered.identities.values()):
         return _as_searched(SEARCHES, next(iter(box.offered.functions.values())).function)
-    names = box.offered.functions
-    return FILES if any(map(runs_programs, names)) and any(map(writes_files, names)) else FUNCTIONS
+    return FUNCTIONS
 
 
 def _is_search(kind: str) -> bool:

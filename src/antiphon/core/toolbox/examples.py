@@ -61,20 +61,6 @@ FUNCTIONS = (
     ),
     Example("Thanks!", (), "You are welcome."),
 )
-# With functions of their own, too, where programs are run and files are written: what a file has is looked up, and not guessed.
-FILES = (
-    Example("What does sign.txt say?", (_step("look", "Mind the step.", file="sign.txt"),), "sign.txt says: Mind the step."),
-    Example("What does brisk mean?", (), "Brisk means quick."),
-    Example(
-        "Write the colour of the roof in house.yaml into roof.txt.",
-        (
-            _step("look", "roof: red", file="house.yaml"),
-            _step("save", "Saved.", file="roof.txt", text="red"),
-        ),
-        "The roof is red. I wrote that into roof.txt.",
-    ),
-    Example("Thanks!", (), "You are welcome."),
-)
 # Where all that can be called are searches. The calls are those of the first search that is offered: shown calls of another
 # function, a small model answers by itself. What was found is told in a sentence that ends with its number, whichever that is,
 # or it was not found.

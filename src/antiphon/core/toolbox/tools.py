@@ -87,15 +87,6 @@ GESTURES = frozenset("click drag hover navigate press redo screenshot scroll sna
 _WORDS = late_pattern(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
-def runs_programs(name: str) -> bool:
-    return _runs(_words(name))
-
-
-def writes_files(name: str) -> bool:
-    words = _words(name)
-    return bool(words) and _writes_files(words)
-
-
 def may_poll(name: str) -> bool:
     """A call of it may be made again at once."""
     words = _words(name)

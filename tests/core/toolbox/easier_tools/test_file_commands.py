@@ -8,6 +8,8 @@ import pytest
 from support.codex_tools import EXEC_COMMAND
 from support.easy_tools import FUNCTIONS, USER, convert, last_call, written
 
+REPLACE_TEXT = FUNCTIONS["function", "shell_command", "replace_text"]
+
 
 @pytest.mark.parametrize(
     ("old", "new", "after"),
@@ -21,16 +23,14 @@ from support.easy_tools import FUNCTIONS, USER, convert, last_call, written
 def test_a_text_is_replaced_as_it_is_written(old: str, new: str, after: str | None, tmp_path: Path) -> None:
     file = tmp_path / "it's a file"
     file.write_text("Helo $x, Helo\n")
-    native = FUNCTIONS["function", "replace_text"].tool_arguments(
-        written({"path": str(file), "old_text": old, "new_text": new})
-    )
+    native = REPLACE_TEXT.tool_arguments(written({"path": str(file), "old_text": old, "new_text": new}))
     done = subprocess.run(["bash", "-c", json.loads(native)["command"]], capture_output=True, text=True)
     assert file.read_text() == (after or "Helo $x, Helo\n")
     assert (done.returncode, done.stderr) == ((0, "") if after is not None else (1, "the file has no such text\n"))
 
 
 def test_a_text_in_a_file_that_is_not_there_is_not_replaced(tmp_path: Path) -> None:
-    native = FUNCTIONS["function", "replace_text"].tool_arguments('{"path": "none", "old_text": "a", "new_text": "b"}')
+    native = REPLACE_TEXT.tool_arguments('{"path": "none", "old_text": "a", "new_text": "b"}')
     done = subprocess.run(["bash", "-c", json.loads(native)["command"]], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1
     assert "No such file" in done.stderr

@@ -13,6 +13,9 @@ from support.items import call_output, function_call
 from antiphon.core.checks import grammars
 from antiphon.core.checks.work import Grammar
 
+# The kind and the name of a tool, and the name of a function.
+Row = tuple[str, str, str]
+
 characters = st.characters(exclude_categories=["Cs"])
 lines = st.lists(st.text(characters, max_size=12).map(lambda line: line.replace("\n", "").rstrip("\r")), max_size=5)
 texts = lines.map(lambda given: "".join(f"{line}\n" for line in given))
@@ -32,8 +35,14 @@ normalised = {
     "write_stdin": st.fixed_dictionaries({"session_id": st.integers(0, 99), "chars": texts}),
 }
 values = st.none() | st.integers() | st.text(max_size=20) | st.lists(st.text(max_size=5), max_size=3)
+NAMES = (
+    "path new_path content old_lines new_lines old_text new_text command cmd chars session_id file_path old_string new_string"
+).split()
 anything = st.dictionaries(
-    st.sampled_from("path new_path content old_lines new_lines old_text new_text command cmd chars session_id".split()), values
+    st.sampled_from(
+        "path new_path content old_lines new_lines old_text new_text command cmd chars session_id file_path old_string new_string".split()
+    ),
+    values,
 )
 markers = ["*** Begin Patch", "*** End Patch", "*** Add File: a", "*** Update File: a", "*** Delete File: a", "*** Move to: b"]
 pieces = st.sampled_from([*markers, "*** End of File", "@@", "@@ f", "+", "+a", "-a", " a", "", "\r"]) | st.text(max_size=4)
@@ -42,7 +51,7 @@ patches = st.lists(pieces, max_size=8).map("\n".join)
 
 @given(st.data())
 @pytest.mark.parametrize("row", FUNCTIONS, ids="-".join)
-def test_function_to_tool_to_function_is_the_identity_on_normalised_calls(row: tuple[str, str], data: st.DataObject) -> None:
+def test_function_to_tool_to_function_is_the_identity_on_normalised_calls(row: Row, data: st.DataObject) -> None:
     function = FUNCTIONS[row]
     arguments = data.draw(normalised[function.name])
     own = function.easy_arguments(function.tool_arguments(written(arguments)))
@@ -52,7 +61,7 @@ def test_function_to_tool_to_function_is_the_identity_on_normalised_calls(row: t
 
 @given(st.data())
 @pytest.mark.parametrize("row", FUNCTIONS, ids="-".join)
-def test_a_call_is_normalised_once(row: tuple[str, str], data: st.DataObject) -> None:
+def test_a_call_is_normalised_once(row: Row, data: st.DataObject) -> None:
     """Whatever was written, the history shows the same from then on."""
     function = FUNCTIONS[row]
     native = function.tool_arguments(data.draw(anything.map(json.dumps) | st.text(max_size=10)))
@@ -63,7 +72,7 @@ def test_a_call_is_normalised_once(row: tuple[str, str], data: st.DataObject) ->
 
 @given(st.data())
 @pytest.mark.parametrize("row", FUNCTIONS, ids="-".join)
-def test_no_call_of_a_client_breaks_the_way_back(row: tuple[str, str], data: st.DataObject) -> None:
+def test_no_call_of_a_client_breaks_the_way_back(row: Row, data: st.DataObject) -> None:
     native = data.draw(
         patches.map(lambda patch: json.dumps({"input": patch}))
         | patches.map(lambda patch: json.dumps({"type": "update_file", "path": "a", "diff": patch}))
@@ -77,7 +86,7 @@ def test_no_call_of_a_client_breaks_the_way_back(row: tuple[str, str], data: st.
 @given(st.data())
 def test_every_rendered_patch_follows_the_grammar_of_codex(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["write_file", "edit_file", "delete_file"]))
-    native = FUNCTIONS["custom", name].tool_arguments(written(data.draw(normalised[name])))
+    native = FUNCTIONS["custom", "apply_patch", name].tool_arguments(written(data.draw(normalised[name])))
     assert grammars.complaint(Grammar("grammar", "lark", PATCH_GRAMMAR), json.loads(native)["input"]) is None
 
 

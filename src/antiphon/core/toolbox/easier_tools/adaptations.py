@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct, field, structs
 
 from antiphon.core.checks.work import PATCH_BEGIN
-from antiphon.core.toolbox.easier_tools import patches
+from antiphon.core.toolbox.easier_tools import claude_code, patches
 from antiphon.core.toolbox.easier_tools.commands import file_functions, shell, write_stdin
 from antiphon.core.toolbox.easy_function import EasyFunction
 from antiphon.core.toolbox.toolbox import Toolbox
@@ -62,6 +62,11 @@ ADAPTATIONS = (
         (write_stdin({"yield_time_ms": INPUT_MS}),),
         {"session_id": _NUMBERS, "chars": ("string",)},
     ),
+    # Claude Code
+    Adaptation("function", "Read", claude_code.READ, {"file_path": ("string",)}),
+    Adaptation("function", "Write", claude_code.WRITE_FILE, {"file_path": ("string",), "content": ("string",)}),
+    Adaptation("function", "Edit", claude_code.EDIT, dict.fromkeys(("file_path", "old_string", "new_string"), ("string",))),
+    Adaptation("function", "Bash", claude_code.BASH, {"command": ("string",), "run_in_background": ("boolean",)}),
 )
 
 
