@@ -35,13 +35,12 @@ normalised = {
     "write_stdin": st.fixed_dictionaries({"session_id": st.integers(0, 99), "chars": texts}),
 }
 values = st.none() | st.integers() | st.text(max_size=20) | st.lists(st.text(max_size=5), max_size=3)
-NAMES = (
-    "path new_path content old_lines new_lines old_text new_text command cmd chars session_id file_path old_string new_string"
-).split()
+NAMES = [
+    *"path new_path content old_lines new_lines old_text new_text command cmd chars session_id".split(),
+    *"file_path old_string new_string".split(),
+]
 anything = st.dictionaries(
-    st.sampled_from(
-        "path new_path content old_lines new_lines old_text new_text command cmd chars session_id file_path old_string new_string".split()
-    ),
+    st.sampled_from(NAMES),
     values,
 )
 markers = ["*** Begin Patch", "*** End Patch", "*** Add File: a", "*** Update File: a", "*** Delete File: a", "*** Move to: b"]
