@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from support.codex_tools import APPLY_PATCH, EXEC_COMMAND, WRITE_STDIN
 from support.easy_tools import (
     CASES,
+    CLAUDE,
     EDITS,
     HELP,
     LINES,
@@ -30,6 +31,7 @@ from support.engine import MockEngine, answer, call, text
 from support.exchanges import Recorder
 from support.gateway import GatewayUnderTest, running_gateway
 from support.items import call_output, function_call
+from support.messages import create, fold, stream
 
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.events.lifecycle import EventOptions
@@ -91,6 +93,55 @@ async def test_the_client_gets_its_own_calls_and_the_engine_the_functions_again(
     made = [each["function"] for message in last["messages"] for each in message.get("tool_calls", ())]
     assert [each["name"] for each in made] == ["write_file", "shell", "write_stdin"]
     assert json.loads(made[0]["arguments"]) == CASES["write"].arguments
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_claude_code_gets_its_own_calls_and_the_engine_the_functions_again(engine: MockEngine, streamed: bool) -> None:
+    """Through Messages. What it says of its environment is in the first message."""
+    engine.lists("small-1.5B")
+    tools = [{"name": tool["name"], "input_schema": tool["parameters"]} for tool in CLAUDE]
+    said: list[Item] = [
+        {"role": "user", "content": "What is in a b.txt?"},
+        {"role": "system", "content": "# Environment\n - Platform: linux"},
+    ]
+    async with running_gateway(engine) as gateway:
+        for number, name in enumerate(("Read", "Write", "Edit", "Bash")):
+            case = CASES[name]
+            engine.will(called(call(case.function, written(case.arguments), id=f"c{number}")))
+            given = {"messages": said, "system": "Be brief.", "tools": tools}
+            answered = fold(await stream(gateway, **given)) if streamed else await create(gateway, **given)
+            (use,) = answered["content"]
+            assert (use["type"], use["name"], use["input"]) == ("tool_use", name, json.loads(case.item["arguments"]))
+            result = {"type": "tool_result", "tool_use_id": use["id"], "content": f"Result {number}"}
+            said += [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+    first, *_, last = engine.requests
+    assert [tool["function"]["name"] for tool in first["tools"]] == ["shell", "replace_text", "read_file", "write_file"]
+    assert last["messages"][: len(first["messages"])] == first["messages"]
+    assert [message["role"] for message in first["messages"]] == ["system", "user"]
+    assert first["messages"][0]["content"] == "Be brief.\n\n# Environment\n - Platform: linux"
+    made = [each["function"]["name"] for message in last["messages"] for each in message.get("tool_calls", ())]
+    assert made == ["read_file", "write_file", "replace_text"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("Read", {"file_path": "a", "offset": 3}),
+        ("Read", {"file_path": " a"}),
+        ("Edit", {"file_path": "a", "old_string": "", "new_string": "b"}),
+        ("Edit", {"file_path": "a", "old_string": "b", "new_string": "c", "replace_all": True}),
+    ],
+)
+def test_a_call_of_claude_code_that_no_function_expresses_stays_as_it_is(name: str, arguments: Item) -> None:
+    call_item = function_call("c", name, written(arguments))
+    conversion = convert([USER, call_item, call_output("c", "done")], CLAUDE)
+    function = last_call(conversion).function
+    assert (function.name, json.loads(function.arguments)) == (name, arguments)
+
+
+def test_tools_that_only_have_the_names_of_those_of_claude_code_are_left_alone() -> None:
+    tools = [function("Read", "path", path="string"), function("Bash", "command", "why", command="string", why="string")]
+    assert offered(convert([USER], tools)) == ["Read", "Bash"]
 
 
 async def _answer(gateway: GatewayUnderTest, items: list[Item], tools: list[Tool], streamed: bool) -> Item:
