@@ -12,7 +12,6 @@ calls of Bash and Read are run as Claude Code runs them, until the model answers
 import argparse
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from typing import Any
 
 import aiohttp
 
+from bench.models.searches import use_sources
 from bench.models.subjects import SUBJECTS, Running, outside_engine, running
 from bench.processes import BenchFailed, until_stopped
 
@@ -175,8 +175,7 @@ async def ask_all(url: str, chosen: argparse.Namespace) -> list[Answered]:
 
 async def measure(chosen: argparse.Namespace) -> None:
     if chosen.sources is not None:
-        # The gateway is a process of its own, which imports these first.
-        os.environ["PYTHONPATH"] = str(chosen.sources.resolve())
+        use_sources(chosen.sources)
     outside = await outside_engine(chosen.engine, 1) if chosen.engine else None
     with tempfile.TemporaryDirectory(prefix="antiphon-bench-", ignore_cleanup_errors=True) as name:
         subject: Running

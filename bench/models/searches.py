@@ -340,10 +340,15 @@ def summary(done: Sequence[Judged], title: str) -> str:
     return "\n".join(lines)
 
 
+def use_sources(folder: Path) -> None:
+    """The gateway is a process of its own, which imports these first."""
+    others = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(folder.resolve()), others)))
+
+
 async def measure(chosen: argparse.Namespace) -> None:
     if chosen.sources is not None:
-        # The gateway is a process of its own, which imports these first.
-        os.environ["PYTHONPATH"] = str(chosen.sources.resolve())
+        use_sources(chosen.sources)
     outside = await outside_engine(chosen.engine, 1) if chosen.engine else None
     with tempfile.TemporaryDirectory(prefix="antiphon-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)

@@ -1,6 +1,7 @@
 """The questions about documents and about the files of a folder: what is asked, and how an answer is judged."""
 
 import json
+import os
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -162,3 +163,9 @@ def test_calls_are_run_as_claude_code_runs_them(
 def test_both_programs_read_their_options(tmp_path: Path) -> None:
     assert searches.options(["--set", "final", "--repeat", "3"]).repeat == 3
     assert claude_questions.options(["--request", "f", "--folder", "/x"]).question == "What is in notes.txt?"
+
+
+def test_sources_of_another_version_come_before_all_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/others")
+    searches.use_sources(tmp_path)
+    assert os.environ["PYTHONPATH"] == f"{tmp_path.resolve()}{os.pathsep}/others"
