@@ -62,8 +62,8 @@ FUNCTIONS = (
     Example("Thanks!", (), "You are welcome."),
 )
 # Where all that can be called are searches. The calls are those of the first search that is offered: shown calls of another
-# function, a small model answers by itself. What was found is told in a sentence that ends with its number, whichever that is,
-# or it was not found.
+# function, a small model answers by itself. What was found is told in a sentence that ends with its number, or it
+# was not found. The numbers begin at 1, as those of a first search do: higher ones were copied.
 SEARCHES = (
     Example("Hello!", (), "Hello! What shall I look up?"),
     Example(
@@ -79,12 +79,18 @@ SEARCHES = (
     ),
     Example(
         "Who painted the lighthouse?",
-        (_step(SEARCH, "[3] lighthouse.md\nThe lighthouse is 31 metres high.", query="who painted the lighthouse"),),
+        (_step(SEARCH, "[1] lighthouse.md\nThe lighthouse is 31 metres high.", query="who painted the lighthouse"),),
         "I found nothing about who painted the lighthouse.",
     ),
     Example(
         "How high is it?",
-        (_step(SEARCH, "[4] lighthouse.md\nThe lighthouse is 31 metres high.", query="height of the lighthouse"),),
-        "The lighthouse has a height of 31 metres. [4]",
+        (
+            _step(
+                SEARCH,
+                "[1] lighthouse.md\nThe lighthouse is 31 metres high.\n\n[2] cranes.md\nThe harbour has two cranes.",
+                query="height of the lighthouse",
+            ),
+        ),
+        "The lighthouse has a height of 31 metres. [1]",
     ),
 )
