@@ -212,7 +212,7 @@ async def test_an_unknown_name_is_an_error_with_close_ones(tmp_path: Path) -> No
 
 
 def test_who_runs_the_toy_is_told_how_to_get_a_better_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.app.start_up.own_command", lambda: ".venv/bin/antiphon")
+    monkeypatch.setattr("antiphon.engines.embedded.model_choice.own_command", lambda: ".venv/bin/antiphon")
     settings, machine = Settings(cache_dir=str(tmp_path)), Machine(tmp_path / "models", MEMORY)
     assert better_model(settings, "smollm2", machine) == (
         "smollm2 is a toy. For a model that does real work: .venv/bin/antiphon pull qwen2.5-coder-1.5b (1.1 GB), "
