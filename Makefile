@@ -1,4 +1,8 @@
 # Every target does its own set-up: a fresh clone needs only Python 3.11+ and make.
+
+# Where this is set, as in many containers, every process compiles all modules again: each start takes twice as long.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
