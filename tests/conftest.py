@@ -40,6 +40,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# As where Antiphon is installed: messages name the command that can be typed, and that is `antiphon` if it is on the PATH.
+os.environ["PATH"] = os.pathsep.join((os.environ["PATH"], str(Path(sys.executable).parent)))
+
 write_to_memory()
 
 # Validates what every test emits.

@@ -121,6 +121,8 @@ cli/__init__.py
 LOW = {"errors", "ids", "patterns", "partial_json", "sealing"}
 MAY_IMPORT: dict[str, set[str]] = {
     **{name: {"errors", "patterns"} for name in BELOW},
+    # A line for a terminal names commands as they are typed there.
+    "logs": {"installation"},
     "wire": set(),
     "settings": {"errors", "ids"},
     "core": {"wire", *LOW},

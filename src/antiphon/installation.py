@@ -4,6 +4,7 @@ Antiphon is in no public index, so that is a checkout or a wheel. A package by i
 """
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -85,6 +86,11 @@ def own_command() -> str:
         return f"{sys.executable} -m antiphon"
     place = Path(installed)
     return str(place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place)
+
+
+def as_typed(message: str) -> str:
+    """A message for the person at this terminal, in which commands of Antiphon, such as `antiphon doctor`, can be typed."""
+    return re.sub(r"`antiphon(?=[ `])", lambda _: f"`{own_command()}", message)
 
 
 def missing_extra(what: str, extra: str) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from antiphon.installation import as_typed
+
 # ---- lines for a terminal --------------------------------------------------------------------------------------------
 
 Members = Mapping[str, Any]
@@ -16,7 +18,7 @@ LEFT = 499
 
 
 def to_line(event: str, members: Members) -> str:
-    return printable(LINES[event](members) if event in LINES else _other(event, members))
+    return printable(as_typed(LINES[event](members) if event in LINES else _other(event, members)))
 
 
 def printable(text: str) -> str:

@@ -18,7 +18,7 @@ from antiphon.settings.settings import Settings
 PROMPT = "> "
 HEADER = "{model} at {url}. Ctrl-C stops an answer, Ctrl-D ends."
 STOPPED = "[stopped: this answer is not part of the conversation]"
-NOTHING_ASKED = "nothing was asked. Give a prompt: antiphon chat 'Why is the sky blue?'"
+NOTHING_ASKED = "nothing was asked. Give a prompt: `antiphon chat 'Why is the sky blue?'`"
 # Seconds between two looks at how far a prompt is read, and for one look. The line of it goes when the answer begins.
 LOOK, PATIENCE = 0.5, 2.0
 WAITING = "waiting for the answer"

@@ -22,6 +22,7 @@ from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
 from antiphon.engines.probes.findings import Finding, Verdict
 from antiphon.engines.probes.prober import learned, probe, teach
 from antiphon.engines.upstream import Engine
+from antiphon.installation import as_typed
 from antiphon.settings.settings import Settings
 from antiphon.transport import make_session
 
@@ -151,7 +152,7 @@ def run_doctor(settings: Settings, model: str | None, *, as_json: bool) -> int:
     console = Console()
     gateway = GatewayKnowledge() if settings.upstream else ask_gateway(settings)
     if gateway.problem is not None:
-        typer.echo(f"antiphon: {gateway.problem}", err=True)
+        typer.echo(as_typed(f"antiphon: {gateway.problem}"), err=True)
     # On standard error, because standard output may be read as JSON.
     try:
         with Console(stderr=True).status("Testing the engines…"):
@@ -162,7 +163,7 @@ def run_doctor(settings: Settings, model: str | None, *, as_json: bool) -> int:
         # That is what is to be done first, and the gateway may well have engines.
         return 1
     for url in {each.url for each in find()}.intersection(report.url for report in reports):
-        typer.echo(IS_GATEWAY.format(url=url), err=True)
+        typer.echo(as_typed(IS_GATEWAY.format(url=url)), err=True)
     if as_json:
         document = msgspec.json.encode({"gateway": gateway.url, "engines": [report.as_json() for report in reports]})
         console.file.write(msgspec.json.format(document).decode() + "\n")

@@ -18,6 +18,7 @@ from antiphon.engines.embedded.progress import print_progress
 from antiphon.engines.embedded.pulled_models import pulled_file
 from antiphon.engines.embedded.weights import find_weights
 from antiphon.errors import counted
+from antiphon.installation import own_command
 from antiphon.settings.settings import Settings, models_directory
 
 RECOMMENDED = "Recommended for this machine: {what}, because {why}."
@@ -93,7 +94,7 @@ def _notes(machine: Machine, settings: Settings) -> list[str]:
     has = f"This machine has {decimal(machine.memory)}." if machine.memory is not None else "That of this machine is unknown."
     length = settings.model_context or MAX_DEFAULT_CONTEXT
     recommended = machine.recommended()
-    pull = [RECOMMENDED.format(what=f"antiphon pull {recommended.name}", why=machine.why_recommended())]
+    pull = [RECOMMENDED.format(what=f"{own_command()} pull {recommended.name}", why=machine.why_recommended())]
     return [
         f"Memory: the file, and the context of {counted(machine.slots, 'request')} at once, up to {length} tokens each. {has}",
         *([] if recommended in machine.pulled() else pull),
@@ -115,7 +116,7 @@ def run_pull(settings: Settings, model: str | None) -> None:
 
 def _next_step(pulled: str, machine: Machine) -> str:
     """`machine`: with what is pulled now."""
-    serves = "antiphon" if machine.default().name == pulled else f"antiphon --model {pulled}"
+    serves = own_command() if machine.default().name == pulled else f"{own_command()} --model {pulled}"
     running = find()
     again = STOP_FIRST.format(url=running[0].url) if running else ""
     return SERVE_IT.format(serves=serves, again=again)

@@ -27,7 +27,7 @@ from antiphon.app.start_up import announce_stop, collect_less, log_listening, lo
 from antiphon.cli.signals import end_at_once, reload_at_hangup, stop_signals
 from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
 from antiphon.engines.embedded import CannotEmbed
-from antiphon.installation import how_to_install
+from antiphon.installation import how_to_install, own_command
 from antiphon.server.parts import APP
 from antiphon.settings.errors import SettingsError
 from antiphon.settings.settings import Settings, data_directory, models_directory
@@ -86,7 +86,7 @@ def command_with_port(arguments: Sequence[str], port: int) -> str:
         if not skip and argument != "--port" and not argument.startswith("--port="):
             kept.append(argument)
         skip = argument == "--port"
-    return shlex.join(["antiphon", *kept, "--port", str(port)])
+    return f"{own_command()} {shlex.join([*kept, '--port', str(port)])}"
 
 
 def _is_free(host: str, port: int) -> bool:
@@ -148,17 +148,17 @@ class NoEngine(Exception):
 NO_ENGINE_FOUND = """no engine was found on this machine. Start one, or name one with --upstream URL. Searched ports:
 {ports}
 For example:
-  llama-server -m MODEL.gguf --jinja          then: antiphon
-  ollama serve                                then: antiphon
-  vllm serve MODEL                            then: antiphon
-  antiphon --upstream http://HOST:PORT
+  llama-server -m MODEL.gguf --jinja          then: {command}
+  ollama serve                                then: {command}
+  vllm serve MODEL                            then: {command}
+  {command} --upstream http://HOST:PORT
 Or let Antiphon run a small model itself, which needs the extra embedded.
 {embedded}"""
 
 
 def no_engine_found(ports: Mapping[int, str]) -> NoEngine:
     searched = "\n".join(f"  127.0.0.1:{port}  {name}" for port, name in ports.items())
-    return NoEngine(NO_ENGINE_FOUND.format(ports=searched, embedded=how_to_install("embedded")))
+    return NoEngine(NO_ENGINE_FOUND.format(ports=searched, command=own_command(), embedded=how_to_install("embedded")))
 
 
 def serve_forever(settings: Settings, load: Callable[[], Settings]) -> None:

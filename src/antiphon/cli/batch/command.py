@@ -18,6 +18,7 @@ from antiphon.cli.batch.requests_file import Requests, digest_of, write_requests
 from antiphon.cli.gateway_client import GatewayClient, GatewayFailed, choose_gateway, key_for
 from antiphon.cli.gateway_readiness import when_ready
 from antiphon.errors import UNREADABLE
+from antiphon.installation import as_typed
 from antiphon.settings.settings import Settings
 
 # Seconds between two looks.
@@ -187,6 +188,6 @@ def _report(batch: dict[str, Any], out: Path) -> int:
     )
     if status == "failed" and not counts["total"]:
         for each in (batch.get("errors") or {}).get("data", []):
-            typer.echo(f"antiphon: {each['message']}", err=True)
+            typer.echo(as_typed(f"antiphon: {each['message']}"), err=True)
     typer.echo(begin + DONE.format(out=out, **counts), err=True)
     return 0 if counts["completed"] == counts["total"] and status == "completed" else 1

@@ -43,6 +43,7 @@ from antiphon.cli.clients.session import (
     run_session,
 )
 from antiphon.engines.embedded.weights import alias_of
+from antiphon.installation import as_typed
 from antiphon.settings.settings import Settings, data_directory
 
 LEAN = "Claude Code runs with four tools and short instructions, because {reason}. `antiphon claude --full` leaves it as it is."
@@ -81,7 +82,7 @@ def run_claude(settings: Settings, choice: Choice) -> int:
         plan = _plan(home, choice, served, anyway=choice.anyway)
         plan = _with_folder(plan, binary)
         if plan.lean is not None:
-            typer.echo(LEAN.format(reason=plan.lean), err=True)
+            typer.echo(as_typed(LEAN.format(reason=plan.lean)), err=True)
         if plan.model is not None and (better := better_line(settings, choice, served, plan.model)) is not None:
             typer.echo(better, err=True)
         began = time.time() - COARSE
@@ -154,7 +155,9 @@ def _print_command(settings: Settings, choice: Choice) -> int:
     if (binary := shutil.which(CLAUDE.command)) is not None:
         plan = _with_folder(plan, binary)
     make_folder(home)
-    typer.echo((NOTHING_RUNS if url is None else "") + _lines(plan, choice.arguments, has_key=key is not None), nl=False)
+    typer.echo(
+        (as_typed(NOTHING_RUNS) if url is None else "") + _lines(plan, choice.arguments, has_key=key is not None), nl=False
+    )
     return 0
 
 

@@ -14,6 +14,7 @@ from antiphon.cli.clients.process import Stopped, stop_signals
 from antiphon.cli.clients.program import CannotStart, Choice, Program
 from antiphon.cli.clients.window import Room
 from antiphon.engines.embedded.model_choice import better_model, pulled_model
+from antiphon.installation import own_command
 from antiphon.logs import printable
 from antiphon.settings.settings import Settings
 
@@ -62,7 +63,7 @@ CONTINUE = "This session is one of Antiphon's. To continue it, run:\n  {command}
 
 def continue_line(program: Program, options: Sequence[str], *arguments: str) -> str:
     """`options`: Antiphon's; `arguments`: those by which the program continues a session."""
-    return CONTINUE.format(command=shlex.join(["antiphon", program.command, *options, *arguments]))
+    return CONTINUE.format(command=f"{own_command()} {shlex.join([program.command, *options, *arguments])}")
 
 
 def is_session(name: str) -> bool:

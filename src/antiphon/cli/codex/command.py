@@ -45,6 +45,7 @@ from antiphon.cli.gateway_client import KEY_VARIABLE
 from antiphon.core.knowledge.codex_catalog import catalog_entry
 from antiphon.core.knowledge.help import Help
 from antiphon.engines.embedded.weights import alias_of
+from antiphon.installation import as_typed
 from antiphon.settings.settings import Settings, data_directory
 
 # What the interactive Codex calls itself in its sessions. After others, it does not say how to continue them either.
@@ -128,7 +129,7 @@ def _run(binary: str, home: Path, settings: Settings, choice: Choice, served: Se
     if not choice.anyway:
         refuse_small_window(ROOM, served, plan.model, plan.windows, lean=bool(plan.lean), full=choice.full)
     if plan.lean:
-        typer.echo(LEAN.format(reason=plan.reason), err=True)
+        typer.echo(as_typed(LEAN.format(reason=plan.reason)), err=True)
     if (better := better_line(settings, choice, served, plan.model)) is not None:
         typer.echo(better, err=True)
     options = to_options({**plan.provider, **without_own({**plan.base, **plan.lean}, own)})
@@ -147,7 +148,7 @@ def _print_configuration(settings: Settings, choice: Choice) -> int:
         raise CannotStart(ONLY_PRINTS.format(arguments=shlex.join(left)))
     url, key = running_gateway(CODEX, settings, choice.url), client_key(CODEX, settings)
     if url is None:
-        typer.echo(NOTHING_RUNS + _without_gateway(settings, choice, has_key=key is not None), nl=False)
+        typer.echo(as_typed(NOTHING_RUNS) + _without_gateway(settings, choice, has_key=key is not None), nl=False)
         return 0
     plan = _plan(Served(url, key), choice, _home(settings), {})
     typer.echo(to_toml({**plan.provider, **plan.base}, plan.lean, plan.reason), nl=False)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
+from antiphon.installation import as_typed
 from antiphon.settings.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def fail(message: str) -> NoReturn:
-    typer.echo(f"antiphon: {message}", err=True)
+    typer.echo(as_typed(f"antiphon: {message}"), err=True)
     raise typer.Exit(2)
 
 

@@ -15,6 +15,7 @@ from antiphon.cli.connect.write import write
 from antiphon.cli.gateway_client import GatewayClient, GatewayFailed, choose_gateway, key_for
 from antiphon.cli.gateway_readiness import when_ready
 from antiphon.cli.ps import columns
+from antiphon.installation import as_typed
 from antiphon.logs import printable
 from antiphon.settings.settings import Settings
 
@@ -74,7 +75,7 @@ def _hint(name: str) -> str:
 def _run_own(client: Client, settings: Settings, *, model: str | None, url: str | None, writes: bool) -> int:
     """Codex and Claude Code have commands of their own."""
     if writes:
-        typer.echo(RUNS_IT.format(title=client.title, name=client.name))
+        typer.echo(as_typed(RUNS_IT.format(title=client.title, name=client.name)))
         return 0
     from antiphon.cli.claude.command import run_claude
     from antiphon.cli.codex.command import run_codex
@@ -114,4 +115,4 @@ def _list() -> Sequence[str]:
         (each.name, each.title, each.api, "yes" if each.is_tried else "no", installed.find(each) or "")
         for each in CLIENTS.values()
     ]
-    return [*columns([LIST_HEAD, *sorted(rows, key=lambda row: not row[-1])]), "", *FOOT]
+    return [*columns([LIST_HEAD, *sorted(rows, key=lambda row: not row[-1])]), "", *map(as_typed, FOOT)]

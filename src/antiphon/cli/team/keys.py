@@ -16,6 +16,7 @@ from antiphon.gateway.state.record_format import decode_budget
 from antiphon.gateway.usage.budgets import END_OF_TIME, MEASURES, Budget, Known, Measure, Months, shares
 from antiphon.gateway.usage.prices import ANY, configured_prices
 from antiphon.ids import ADMIN, hash_of_key
+from antiphon.installation import as_typed
 from antiphon.settings.errors import SettingsError
 from antiphon.settings.keys import check_name, needs_key, new_key
 from antiphon.settings.settings import Settings, data_directory
@@ -69,8 +70,8 @@ def store_new(settings: Settings, name: str) -> str:
     others, verb = counted(len(valid), "other key"), "works" if len(valid) == 1 else "work"
     paragraphs = [
         STORED.format(name=name, key=key),
-        USE.format(name=name),
-        *([NOT_THE_ONLY_ONE.format(name=name, others=others, verb=verb)] if valid else []),
+        as_typed(USE.format(name=name)),
+        *([as_typed(NOT_THE_ONLY_ONE.format(name=name, others=others, verb=verb))] if valid else []),
         *([FIRST] if is_first else []),
     ]
     return "\n\n".join(paragraphs)
@@ -114,7 +115,7 @@ def limit(settings: Settings, name: str, budget: Budget | None) -> str:
     has_key = name in settings.keys or name == ADMIN or any(key.name == name for key in state.keys)
     said = f"{name} has no budget of its own." if budget is None else f"{name} may use {budget_to_words(budget)}."
     wins = f" But the settings have a budget of {name}, which wins." if name in settings.usage.budgets else ""
-    return said + ("" if has_key or budget is None else NO_KEY_YET.format(name=name)) + wins
+    return said + ("" if has_key or budget is None else as_typed(NO_KEY_YET.format(name=name))) + wins
 
 
 def list_keys(settings: Settings, *, as_json: bool) -> str:
@@ -132,7 +133,7 @@ def list_keys(settings: Settings, *, as_json: bool) -> str:
     rows = list(_rows(settings, state, used, now))
     if as_json:
         return msgspec.json.format(msgspec.json.encode({"keys": [dict(zip(HEAD, row, strict=True)) for row in rows]})).decode()
-    return "\n".join(columns([HEAD, *rows])) if rows else "There are no keys. `antiphon key new NAME` makes one."
+    return "\n".join(columns([HEAD, *rows])) if rows else as_typed("There are no keys. `antiphon key new NAME` makes one.")
 
 
 def _rows(settings: Settings, state: KeyState, used: Mapping[str, Known], now: float) -> Iterator[tuple[str, ...]]:
