@@ -283,6 +283,8 @@ async def test_examined_names_do_not_pile_up() -> None:
         for at in range(300):
             await ask_for(examiner, engine, f"name-{at}")
         assert len(examiner._examinations) <= 257
+        assert len(examiner._findings) <= 257
+        assert len(examiner._logged) <= 257
 
 
 # ---- in the background -----------------------------------------------------------------------------------------------
@@ -397,6 +399,45 @@ async def test_probing_can_be_switched_off(engine: MockEngine) -> None:
         await gateway.probed()
         await gateway.create()
     assert len(engine.requests) == 1
+
+
+async def test_the_log_has_a_model_once_unless_something_has_changed(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    busy, answers, shows_tools = True, asyncio.Event(), True
+
+    async def asks(client: ProbeClient) -> Observation:
+        if busy:
+            answers.set()
+            raise NoAnswer("the engine is busy", may_pass=True)
+        return Observation(Verdict.WORKS, "asked", facts={"reads_calls": False})
+
+    async def looks(client: ProbeClient) -> Observation:
+        return Observation(Verdict.WORKS, "seen", facts={"shows_tools": shows_tools})
+
+    def logged() -> list[tuple[Any, Any]]:
+        probed = [record.members for record in caplog.records if record.getMessage() == "probed"]  # type: ignore[attr-defined]
+        return [(members["learned"], members["unknown"]) for members in probed]
+
+    probes = [Probe(TOOLS, asks, always), silent(looks, "looks")]
+    examiner = Examiner(not_busy, times=ProbeTimes(retry=0.01), probes=probes)
+    async with examined_by(examiner, rendering(shows_tools=True)) as engine:
+        await engine.identify()
+        for _ in range(3):
+            await answers.wait()
+            answers.clear()
+        # What was seen and what was asked are in one line, and the second busy time has none.
+        assert logged() == [({"shows_tools": True}, [TOOLS])]
+        busy = False
+        await examiner.wait()
+        assert logged()[1:] == [({"reads_calls": False, "shows_tools": True}, [])]
+        # An engine that was started again, and is the same as before; then another one.
+        await examiner.found(engine)
+        await examiner.wait()
+        assert len(logged()) == 2
+        shows_tools = False
+        await examiner.found(engine)
+        await examiner.wait()
+        assert logged()[2:] == [({"reads_calls": False, "shows_tools": False}, [])]
 
 
 async def test_a_bug_in_a_probe_reaches_no_client(engine: MockEngine, caplog: pytest.LogCaptureFixture) -> None:

@@ -138,6 +138,9 @@ class Examiner:
         self._examinations: dict[tuple[Engine, str], Examination] = {}
         self._probing: dict[Engine, asyncio.Task[None]] = {}
         self._waiters: dict[Engine, ProbeWaiters] = {}
+        # By engine and model: what has been found since the engine was, by capability; and what of it the log has.
+        self._findings: dict[tuple[Engine, str], dict[str, Finding]] = {}
+        self._logged: dict[tuple[Engine, str], Mapping[str, Any]] = {}
 
     def examine(self, engine: Engine) -> None:
         """From now on: when it is found, and when it is asked for a model, or with tools."""
@@ -150,7 +153,9 @@ class Examiner:
         models = (loaded if engine.models else self._named_models)[:PROBED_AT_START]
         probed = models if self._generates and not engine.dialect.loads_on_demand else ()
         engine.knowledge.assume(probed)
-        examinations = [task for model in models if (task := self._examine(engine, model)) is not None]
+        # Of a model that is probed as well, the log has a line once the probes have ended.
+        started = [self._examine(engine, model, is_logged=model not in probed) for model in models]
+        examinations = [task for task in started if task is not None]
         if probed:
             waiters = self._waiters[engine] = ProbeWaiters(map(engine.knowledge.served, probed), self._times.tools)
             self._probing[engine] = asyncio.create_task(self._probe(engine, probed, examinations, waiters))
@@ -191,10 +196,12 @@ class Examiner:
         if (probing := self._probing.pop(engine, None)) is not None:
             probing.cancel()
         self._waiters.pop(engine, None)
+        for key in [key for key in self._findings if key[0] is engine]:
+            del self._findings[key]
 
     # ---- without a generation ----------------------------------------------------------------------------------------
 
-    def _examine(self, engine: Engine, model: str, late: int = 0) -> Examination | None:
+    def _examine(self, engine: Engine, model: str, late: int = 0, *, is_logged: bool = True) -> Examination | None:
         """None: there is nothing to ask."""
         probes = [probe for probe in self._probes if not probe.generates(engine.dialect)]
         if not probes:
@@ -203,11 +210,15 @@ class Examiner:
         ended = [key for key, task in self._examinations.items() if task.done()]
         for key in ended[: max(0, len(self._examinations) - MOST_MODELS)]:
             del self._examinations[key]
-        task = asyncio.create_task(self._examine_in_time(engine, model, probes, late))
+            self._findings.pop(key, None)
+            self._logged.pop(key, None)
+        task = asyncio.create_task(self._examine_in_time(engine, model, probes, late, is_logged=is_logged))
         self._examinations[engine, model] = task
         return task
 
-    async def _examine_in_time(self, engine: Engine, model: str, probes: Sequence[Probe], late: int) -> Examined:
+    async def _examine_in_time(
+        self, engine: Engine, model: str, probes: Sequence[Probe], late: int, *, is_logged: bool
+    ) -> Examined:
         """An engine that does not answer is used all the same."""
         findings: list[Finding] = []
         try:
@@ -216,8 +227,9 @@ class Examiner:
             late = 0
         except TimeoutError:
             late += 1
-        finally:
-            _log_findings(engine, model, findings)
+        self._add(engine, model, findings)
+        if is_logged:
+            self._log_findings(engine, model)
         return Examined(frozenset(finding.capability for finding in findings if finding.verdict is not Verdict.UNKNOWN), late)
 
     # ---- in the background -------------------------------------------------------------------------------------------
@@ -260,7 +272,8 @@ class Examiner:
             waiters.end(engine.knowledge.served(model))
         for model, probes in left.items():
             await self._run(clients[model], [probe for probe in probes if probe.capability != TOOLS], found[model])
-            _log_findings(engine, model, found[model])
+            self._add(engine, model, found[model])
+            self._log_findings(engine, model)
         missing = {model: names for model in left if TOOLS in (names := _unanswered(found[model]))}
         return {model: [probe for probe in left[model] if probe.capability in missing[model]] for model in missing}
 
@@ -291,12 +304,20 @@ class Examiner:
             # No client asked for this: what goes wrong here must not reach one.
             logs.log("probing failed", level=logging.ERROR, exc_info=bug, engine=engine.root, model=model)
 
+    def _add(self, engine: Engine, model: str, findings: Sequence[Finding]) -> None:
+        self._findings.setdefault((engine, model), {}).update((finding.capability, finding) for finding in findings)
+
+    def _log_findings(self, engine: Engine, model: str) -> None:
+        """Not again what the log has: an engine that was started again is mostly the same, and one too busy to answer is asked
+        once more and once more."""
+        found = [*self._findings[engine, model].values()]
+        unknown = [finding.capability for finding in found if finding.verdict is Verdict.UNKNOWN]
+        known = {"learned": learned(found), "unknown": unknown}
+        if self._logged.get((engine, model)) != known:
+            self._logged[engine, model] = known
+            logs.log("probed", engine=engine.root, model=model, **known)
+
 
 def _unanswered(findings: Sequence[Finding]) -> set[str]:
     """The capabilities that a busy engine may show at another time."""
     return {finding.capability for finding in findings if finding.may_pass}
-
-
-def _log_findings(engine: Engine, model: str, findings: Sequence[Finding]) -> None:
-    unknown = [finding.capability for finding in findings if finding.verdict is Verdict.UNKNOWN]
-    logs.log("probed", engine=engine.root, model=model, learned=learned(findings), unknown=unknown)
