@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from support.engine import MockEngine, Writer, chunk, text
 from support.gateway import GatewayUnderTest
+from support.raw_websocket import raw_socket
 
 
 def lines(caplog: pytest.LogCaptureFixture, event: str = "request") -> list[dict[str, Any]]:
@@ -53,6 +54,44 @@ async def test_a_response_on_a_websocket_has_a_line_of_its_own(
     line = lines(caplog)[0]
     assert is_whole(line)
     assert (line["method"], line["status"]) == ("WEBSOCKET", 200)
+
+
+CLOSE_FRAME = bytes((0x88, 0x82)) + bytes(4) + (1000).to_bytes(2, "big")
+
+
+@pytest.mark.usefixtures("both_transports")
+@pytest.mark.parametrize("says_so", [True, False], ids=["a close frame", "nothing"])
+async def test_only_a_client_that_ends_its_websocket_without_a_word_has_left(
+    says_so: bool, gateway: GatewayUnderTest, caplog: pytest.LogCaptureFixture
+) -> None:
+    # As Codex does: it waits for no answer.
+    await asyncio.to_thread(_open_and_leave, gateway, CLOSE_FRAME if says_so else b"")
+    assert (await _websocket_line(gateway, caplog))["status"] == (101 if says_so else 499)
+
+
+@pytest.mark.usefixtures("both_transports")
+async def test_a_websocket_that_both_sides_close_is_no_client_that_left(
+    gateway: GatewayUnderTest, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with gateway.client.ws_connect(gateway.url + "/v1/responses") as socket:
+        await socket.send_json({"type": "response.create", "model": "mock", "input": "Hi"})
+        while (await socket.receive_json())["type"] != "response.completed":
+            pass
+        await socket.close()
+    assert (await _websocket_line(gateway, caplog))["status"] == 101
+
+
+def _open_and_leave(gateway: GatewayUnderTest, last: bytes) -> None:
+    with raw_socket(gateway) as client:
+        while not client.recv(4096).endswith(b"\r\n\r\n"):
+            pass
+        client.sendall(last)
+
+
+async def _websocket_line(gateway: GatewayUnderTest, caplog: pytest.LogCaptureFixture) -> dict[str, Any]:
+    while not (found := [line for line in lines(caplog) if (line["method"], line["path"]) == ("GET", "/v1/responses")]):
+        await gateway.get("/health")
+    return found[0]
 
 
 async def test_a_background_response_has_a_line_of_its_own(gateway: GatewayUnderTest, caplog: pytest.LogCaptureFixture) -> None:

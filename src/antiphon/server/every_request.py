@@ -20,6 +20,7 @@ from antiphon.server.request_state import (
     REQUEST_ID,
     SERVER,
     STATE,
+    RequestState,
     count_request,
     identify,
     is_open,
@@ -55,11 +56,11 @@ async def served(request: web.Request, handler: Handler) -> web.StreamResponse:
         return response
     except asyncio.CancelledError:
         # The client closed its connection.
-        status = 200 if state.finished else 499
+        status = _status_when_closed(state)
         raise
     except ConnectionError:
         # So it did, while it was being answered.
-        status = 200 if state.finished else 499
+        status = _status_when_closed(state)
         raise asyncio.CancelledError from None
     except Exception as failure:
         response = answer_failed(request, state, failure, app.routing.protocols)
@@ -68,6 +69,10 @@ async def served(request: web.Request, handler: Handler) -> web.StreamResponse:
     finally:
         log_request(request, state, status)
         count_request(request, app.metrics, status)
+
+
+def _status_when_closed(state: RequestState) -> int:
+    return state.started.status if state.finished and state.started is not None else 499
 
 
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:

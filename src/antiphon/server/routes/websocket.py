@@ -162,6 +162,8 @@ class Connection:
                 # What a client sends is not read until it reads what it got: its errors would fill the memory.
                 await self._stream.drain()
                 self._is_full = False
+        # It said so, in a frame. Its connection is closed at once, which cancels this request before it can end.
+        self._request[STATE].finished = self._socket.close_code != WSCloseCode.ABNORMAL_CLOSURE
 
     async def _receive(self, kind: WSMsgType, data: Any) -> None:
         try:
