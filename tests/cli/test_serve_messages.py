@@ -119,10 +119,10 @@ async def test_an_engine_that_does_not_answer_is_named() -> None:
 # ---- a port that is taken --------------------------------------------------------------------------------------------
 
 
-async def fails(*arguments: str) -> str:
+async def fails(*arguments: str, **environment: str) -> str:
     """What a command writes to standard error before it ends with 2."""
     process = await asyncio.create_subprocess_exec(
-        *ANTIPHON, *arguments, stderr=asyncio.subprocess.PIPE, env=bare_environment()
+        *ANTIPHON, *arguments, stderr=asyncio.subprocess.PIPE, env=bare_environment(**environment)
     )
     _, written = await process.communicate()
     assert process.returncode == 2
@@ -147,6 +147,28 @@ async def test_a_port_that_a_gateway_has_is_said_to_be_its_own(engine: MockEngin
         # The suggestion works.
         async with served("serve", "--upstream", engine.url, "--port", str(free)) as (_, line):
             assert line == f"Antiphon is ready at http://127.0.0.1:{free}/v1\n"
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("nosuch", "there is no model nosuch."),
+        ("nosuch.gguf", "there is no file nosuch.gguf in "),
+        ("hf:nosuch", "is written hf:OWNER/NAME/FILE.gguf, not hf:nosuch"),
+        (__file__, "is not a GGUF file, or is incomplete"),
+    ],
+    ids=["a name", "a file", "the hub", "no model"],
+)
+async def test_a_wrong_model_is_said_before_a_taken_port(model: str, message: str, workers: str, tmp_path: Path) -> None:
+    """Otherwise it would be the next error, at another port."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        written = await fails(
+            "serve", "--port", str(port), "--model", model, "--workers", workers, ANTIPHON_STORE=f"sqlite:{tmp_path}/s"
+        )
+    assert message in written
+    assert str(port) not in written
 
 
 async def test_a_port_that_another_program_has_is_named_with_it(engine: MockEngine) -> None:

@@ -242,9 +242,12 @@ def model_options(settings: Settings) -> "ModelOptions":
 
 
 def _embedded(settings: Settings, model: str) -> "EngineProcess":
+    """Raises CannotEmbed."""
     from antiphon.engines.embedded.process import EngineProcess
 
-    return EngineProcess(model, model_options(settings))
+    embedded = EngineProcess(model, model_options(settings))
+    embedded.check()
+    return embedded
 
 
 def _embedded_default(settings: Settings, ports: Mapping[int, str], machine: "Machine | None") -> "EngineProcess":

@@ -198,8 +198,8 @@ async def test_only_named_engines_are_served_and_a_named_model() -> None:
     assert await chosen(upstream=("http://a",), model="smollm2") == (("http://a",), "smollm2")
 
 
-async def test_a_named_model_is_served_alone(engine: MockEngine) -> None:
-    assert await chosen(engine, model="/models/pebble.gguf") == ((), "pebble")
+async def test_a_named_model_is_served_alone(engine: MockEngine, tmp_path: Path) -> None:
+    assert await chosen(engine, model=str(write_tiny_model(tmp_path / "pebble.gguf"))) == ((), "pebble")
 
 
 async def test_an_engine_that_is_found_is_served(engine: MockEngine) -> None:

@@ -23,12 +23,18 @@ FORM = f"{PREFIX}OWNER/NAME/FILE.gguf"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-async def fetch_from_hub(model: str, show: ShowProgress) -> Path:
-    """`model` is written as in FORM. The file stays in the library's own cache."""
+def parse_hub_name(model: str) -> tuple[str, str, str]:
+    """Owner, repository and file of a name that is written as in FORM."""
     owner, _, rest = model.removeprefix(PREFIX).partition("/")
     repository, _, file = rest.partition("/")
     if not (owner and repository and file):
         raise CannotEmbed(f"a model from the Hugging Face hub is written {FORM}, not {model}")
+    return owner, repository, file
+
+
+async def fetch_from_hub(model: str, show: ShowProgress) -> Path:
+    """The file stays in the library's own cache."""
+    owner, repository, file = parse_hub_name(model)
     try:
         with show(file) as progress:
             return Path(await _library("download", f"{owner}/{repository}", file, progress=progress))

@@ -22,7 +22,7 @@ from antiphon.engines.embedded.child import READY, Parameters, no_llamacpp
 from antiphon.engines.embedded.model_choice import bytes_read_by
 from antiphon.engines.embedded.named_models import MAX_DEFAULT_CONTEXT
 from antiphon.engines.embedded.progress import Milestones, Progress, Step, show_progress
-from antiphon.engines.embedded.weights import Weights, alias_of, find_weights, known_weights_of, template_for
+from antiphon.engines.embedded.weights import Weights, alias_of, check_model, find_weights, known_weights_of, template_for
 from antiphon.logs import log
 
 STOP_TIMEOUT = 5.0
@@ -86,10 +86,15 @@ class EngineProcess:
         """The current engine's process id."""
         return self._child.pid if self._child is not None else None
 
-    async def run(self) -> None:
-        """Raises CannotEmbed if the model is missing or the first start fails. After that, a dead engine is restarted."""
+    def check(self) -> None:
+        """Raises CannotEmbed for what `run()` would raise at once: before anything listens, a person sees that alone."""
         if not can_embed():
             raise CannotEmbed(no_llamacpp())
+        check_model(self.model)
+
+    async def run(self) -> None:
+        """Raises CannotEmbed if the model is missing or the first start fails. After that, a dead engine is restarted."""
+        self.check()
         weights = await find_weights(self.model, self._options.folder, show=self._show_download)
         try:
             await self._start(weights)

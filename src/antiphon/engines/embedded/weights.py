@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from antiphon.core.knowledge.known_weights import KnownWeights
 from antiphon.engines.embedded import CannotEmbed
-from antiphon.engines.embedded.gguf_header import GgufHeader, read_header
-from antiphon.engines.embedded.hub import FORM, PREFIX, fetch_from_hub
+from antiphon.engines.embedded.gguf_header import GgufHeader, check_start, read_header
+from antiphon.engines.embedded.hub import FORM, PREFIX, fetch_from_hub, parse_hub_name
 from antiphon.engines.embedded.named_models import BY_NAME
 from antiphon.engines.embedded.progress import ShowProgress, show_progress
 from antiphon.engines.embedded.pulled_models import fetch, log_line
@@ -42,6 +42,14 @@ def alias_of(model: str) -> str:
 def known_weights_of(model: str) -> KnownWeights | None:
     """What is known of the model before it is loaded: its weights are recognised then, whatever its name is."""
     return BY_NAME[model].weights if model in BY_NAME else None
+
+
+def check_model(model: str) -> None:
+    """Raises CannotEmbed for a model that `find_weights` will not find, as far as that can be seen without a download."""
+    if model.startswith(PREFIX):
+        parse_hub_name(model)
+    elif model not in BY_NAME:
+        check_start(_file(model))
 
 
 async def find_weights(

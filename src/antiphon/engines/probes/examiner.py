@@ -312,7 +312,7 @@ class Examiner:
         once more and once more."""
         found = [*self._findings[engine, model].values()]
         unknown = [finding.capability for finding in found if finding.verdict is Verdict.UNKNOWN]
-        known = {"learned": learned(found), "unknown": unknown}
+        known: dict[str, Any] = {"learned": learned(found), "unknown": unknown}
         if self._logged.get((engine, model)) != known:
             self._logged[engine, model] = known
             logs.log("probed", engine=engine.root, model=model, **known)
