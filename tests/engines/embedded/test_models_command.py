@@ -148,7 +148,8 @@ async def test_pull_prints_how_far_it_is_where_there_is_no_terminal(sources: Sou
     _, _, err = await end(await pull(sources, tmp_path))
     size = decimal(len(sources.hub.data))
     assert err.splitlines()[0] == "Downloading pebble"
-    assert err.splitlines()[-3:-1] == [f"Downloading pebble: 100 %, {size} of {size}", "Checking pebble"]
+    whole = f"pebble: 100 %, {size} of {size}"
+    assert err.splitlines()[-4:-1] == [f"Downloading {whole}", "Checking pebble", f"Checking {whole}"]
     assert "\x1b" not in err
     assert "\r" not in err
 

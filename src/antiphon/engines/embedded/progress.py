@@ -1,10 +1,13 @@
 """Shows the progress of a download: a bar on a terminal; elsewhere lines, in the log of a gateway or printed by a command."""
 
+import asyncio
 import hashlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from threading import Event
 from typing import Literal, Protocol
 
 import typer
@@ -23,13 +26,35 @@ class Candidate(Struct, frozen=True):
     sha256: str
 
 
-def sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 # Called with the number of bytes received so far, and the total if it is known.
 Progress = Callable[[int, int | None], None]
+
+
+@contextmanager
+def stop_event() -> Iterator[Event]:
+    """Set when the block ends. A thread cannot be cancelled: it has to look."""
+    stopped = Event()
+    try:
+        yield stopped
+    finally:
+        stopped.set()
+
+
+async def sha256_of(path: Path, progress: Progress = lambda done, total: None) -> str:
+    with stop_event() as stopped:
+        return await asyncio.to_thread(_sha256_of, path, progress, stopped)
+
+
+def _sha256_of(path: Path, progress: Progress, stopped: Event) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        while not stopped.is_set() and (chunk := file.read(CHUNK_BYTES)):
+            digest.update(chunk)
+            progress(file.tell(), size)
+    return digest.hexdigest()
+
+
 # What is done with a model until it is there.
 Step = Literal["Looking up", "Downloading", "Checking"]
 
