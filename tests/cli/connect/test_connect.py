@@ -41,6 +41,23 @@ async def test_without_a_name_all_clients_are_listed_those_that_are_here_first(p
     assert is_here.index(False) > rows.index(found["cline"])
 
 
+async def test_the_list_for_a_gateway_that_does_not_answer_is_an_error_as_with_a_client(
+    person: Person, gateway: GatewayUnderTest
+) -> None:
+    code, listed, err = await connect(person, "--url", gateway.url)
+    assert (code, err) == (0, "")
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    assert await connect(person, "--url", nowhere) == (
+        2, listed, f"antiphon: The gateway at {nowhere} does not answer: connection refused\n"
+    )  # fmt: skip
+    assert await connect(person, "aider", "--url", nowhere) == (
+        2, "", f"antiphon: The gateway at {nowhere} does not answer: connection refused\n"
+    )  # fmt: skip
+    code, _, err = await connect(person, "--url", "nowhere")
+    assert code == 2
+    assert err.startswith("antiphon: --url ")
+
+
 async def test_only_the_configuration_is_on_standard_output(person: Person, gateway: GatewayUnderTest) -> None:
     code, out, err = await connect(person, "zed", "--url", gateway.url)
     assert code == 0

@@ -48,6 +48,9 @@ def run_connect(settings: Settings, name: str | None, *, model: str | None, url:
     """Returns the exit code."""
     if name is None:
         typer.echo("\n".join(printable(line) for line in _list()))
+        if url is not None:
+            # The list is the same for every gateway. Who names one is told that it does not answer, as with a client.
+            GatewayClient(choose_gateway(settings, url), None).get("/health")
         return 0
     if (client := CLIENTS.get(name)) is None:
         raise NoClient(NO_CLIENT.format(name=name, hint=_hint(name)))
