@@ -142,6 +142,7 @@ sessions: $(VENV)/installed-dev ## record a session of Claude Code anew, which i
 	PYTHONPATH=tests $(BIN)/python -m sessions.record
 
 $(RELEASE)/installed: constraints.txt
+	@echo 'Installing the tools of a release into $(RELEASE)/. This takes a minute or two, once.'
 	$(PYTHON) -m venv $(RELEASE)
 	$(RELEASE)/bin/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt $(RELEASE_TOOLS)
 	touch $@

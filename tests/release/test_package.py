@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import antiphon
+from release import __main__ as release
 from release.package import ReleaseFails, check_contents, check_same, checksums, source_files
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +54,49 @@ def test_two_builds_that_differ_are_refused(tmp_path: Path) -> None:
         check_same([one], [other])
 
 
+def test_each_step_is_said_before_it_is_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They take minutes. Here none of them does anything, but look at what has been said so far."""
+    said: dict[str, str] = {}
+
+    def begun(step: str) -> None:
+        (*_, said[step]) = capsys.readouterr().out.splitlines()
+
+    class Environment:
+        def __init__(self, folder: Path) -> None:
+            begun("environment")
+
+        def install(self, wheel: Path, extra: str = "") -> None:
+            if extra:
+                begun("extras")
+
+        def smoke_test(self, empty: Path, version: str) -> str:
+            begun("trial")
+            return "it works\n"
+
+        def list_components(self, to: Path, version: str) -> None:
+            begun("components")
+            to.write_text("{}")
+
+    def build(folder: Path, time: str) -> list[Path]:
+        begun("again" if said else "build")
+        return [wheel_of(tmp_path, *source_files())]
+
+    monkeypatch.setattr(release, "DIST", tmp_path)
+    monkeypatch.setattr(release, "build", build)
+    monkeypatch.setattr(release, "CleanEnvironment", Environment)
+    release.make(tmp_path)
+    assert said == {
+        "build": "Building a wheel and a source distribution into dist/",
+        "again": "Building them again, to compare them byte by byte",
+        "environment": "Installing the wheel into a clean environment",
+        "trial": "Trying the library, the command and a gateway there",
+        "extras": "Installing all extras there. This takes a minute or two",
+        "components": "Listing the components of that installation",
+    }
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_release_is_built_tried_and_listed(tmp_path: Path) -> None:
@@ -62,7 +106,18 @@ def test_a_release_is_built_tried_and_listed(tmp_path: Path) -> None:
     command = [MAKE, "release", f"PYTHON={sys.executable}"]
     done = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "the library, the command and a gateway work" in done.stdout
+    said = iter(done.stdout.splitlines())
+    for step in (
+        "Building a wheel and a source distribution into dist/",
+        "Building them again, to compare them byte by byte",
+        f"Built, twice the same: antiphon-{antiphon.__version__}-py3-none-any.whl, antiphon-{antiphon.__version__}.tar.gz",
+        "Installing the wheel into a clean environment",
+        "Trying the library, the command and a gateway there",
+        "Installing all extras there. This takes a minute or two",
+        "Listing the components of that installation",
+        "In dist/, with their checksums in SHA256SUMS:",
+    ):
+        assert step in said, f"{step} is not said, or not in this place: {done.stdout}"
     dist = clone / "dist"
     archives = sorted(file for file in dist.iterdir() if file.suffix in (".whl", ".gz", ".json"))
     assert sorted(file.suffix for file in archives) == [".gz", ".json", ".whl"]
