@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.engine import MockEngine, Writer, chunk, text
 from support.gateway import GatewayUnderTest
-from support.raw_websocket import raw_socket
+from support.raw_websocket import frame, raw_socket
 
 
 def lines(caplog: pytest.LogCaptureFixture, event: str = "request") -> list[dict[str, Any]]:
@@ -60,13 +60,34 @@ CLOSE_FRAME = bytes((0x88, 0x82)) + bytes(4) + (1000).to_bytes(2, "big")
 
 
 @pytest.mark.usefixtures("both_transports")
-@pytest.mark.parametrize("says_so", [True, False], ids=["a close frame", "nothing"])
-async def test_only_a_client_that_ends_its_websocket_without_a_word_has_left(
-    says_so: bool, gateway: GatewayUnderTest, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("last", [CLOSE_FRAME, b""], ids=["a close frame", "nothing"])
+async def test_a_client_that_closes_a_websocket_on_which_it_waits_for_nothing_has_ended_it(
+    last: bytes, gateway: GatewayUnderTest, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # As Codex does: it waits for no answer.
-    await asyncio.to_thread(_open_and_leave, gateway, CLOSE_FRAME if says_so else b"")
-    assert (await _websocket_line(gateway, caplog))["status"] == (101 if says_so else 499)
+    """Some wait for no closing frame of the gateway, and some, like Codex, send none."""
+    await asyncio.to_thread(_open_and_leave, gateway, last)
+    assert (await _websocket_line(gateway, caplog))["status"] == 101
+
+
+@pytest.mark.usefixtures("both_transports")
+async def test_a_client_that_closes_a_websocket_in_the_middle_of_an_answer_has_left(
+    gateway: GatewayUnderTest, engine: MockEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = asyncio.Event()
+
+    async def endless(write: Writer) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    engine.will(text("Hello"), endless)
+    create = b'{"type": "response.create", "model": "mock", "input": "Hi"}'
+    with raw_socket(gateway) as client:
+        client.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_sendall(client, frame(0x81, create) * 2)
+        await asked.wait()
+    assert (await _websocket_line(gateway, caplog))["status"] == 499
+    assert [line["status"] for line in lines(caplog) if line["method"] == "WEBSOCKET"] == [200, 499]
 
 
 @pytest.mark.usefixtures("both_transports")

@@ -30,7 +30,7 @@ class RequestState(Struct, eq=False):
     began: float = field(default_factory=time.perf_counter)
     # For the log.
     logged: dict[str, Any] = {}
-    # The whole answer has been written, or the client has closed its WebSocket, whatever becomes of the connection.
+    # The whole answer has been written, or a WebSocket waits for none, whatever becomes of the connection.
     finished: bool = False
     # The answer whose head has been sent, or is about to be.
     started: web.StreamResponse | None = None

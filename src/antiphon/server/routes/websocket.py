@@ -162,8 +162,9 @@ class Connection:
                 # What a client sends is not read until it reads what it got: its errors would fill the memory.
                 await self._stream.drain()
                 self._is_full = False
-        # It said so, in a frame. Its connection is closed at once, which cancels this request before it can end.
-        self._request[STATE].finished = self._socket.close_code != WSCloseCode.ABNORMAL_CLOSURE
+        if self._socket.close_code != WSCloseCode.ABNORMAL_CLOSURE:
+            # The client said that it ends. Its connection is closed at once, which cancels this request before it can end.
+            self._request[STATE].finished = True
 
     async def _receive(self, kind: WSMsgType, data: Any) -> None:
         try:
@@ -195,8 +196,13 @@ class Connection:
     # ---- responses ---------------------------------------------------------------------------------------------------
 
     async def _answer_all(self) -> None:
+        state = self._request[STATE]
+        # A client that leaves while it waits for nothing has ended the connection: many, like Codex, send no closing frame.
+        state.finished = True
         while self._leaving is None and (asked := await self._next()) is not None:
+            state.finished = False
             await self._answer(asked)
+            state.finished = self._waiting.empty()
 
     async def _next(self) -> Waiting | None:
         asked = await self._waiting.get()
