@@ -21,12 +21,12 @@ from antiphon.settings.tables import (
 )
 from antiphon.store.account_records import Counts, UsageEntry, UsageKind
 from support import image_mcp_server
-from support.adding_mcp_server import adding_server
 from support.doc_blocks import SHELLS, Block, blocks
 from support.engine import MockEngine, answer, call, text
 from support.gateway import CHECKER, GatewayUnderTest, running_gateway
 from support.image_mcp_server import png
 from support.kernels import ScriptedKernels
+from support.mcp_over_http import adding_server
 from support.office_files import make_docx
 from support.pdfs import make_pdf
 from support.search_services import SearchServices

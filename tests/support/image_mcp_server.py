@@ -1,4 +1,4 @@
-"""An MCP server with tools that make images, over stdio: `python image_mcp_server.py`."""
+"""An MCP server with tools that make images: over HTTP, or over stdio as `python image_mcp_server.py`."""
 
 import base64
 import struct
@@ -7,8 +7,6 @@ from typing import Any, Literal
 
 from mcp.server.mcpserver import MCPServer
 from mcp_types import BlobResourceContents, EmbeddedResource, ImageContent, TextContent
-
-server = MCPServer("images")
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:
@@ -27,7 +25,6 @@ def _image(data: bytes) -> ImageContent:
     return ImageContent(type="image", data=base64.b64encode(data).decode(), mime_type="image/png")
 
 
-@server.tool()
 def draw(description: str) -> Any:
     """Draws whatever is described."""
     match description:
@@ -48,12 +45,18 @@ def draw(description: str) -> Any:
     return [TextContent(type="text", text="Seed 42."), _image(png()), _image(png(9, 9))]
 
 
-@server.tool()
 def paint(prompt: str, size: str = "1x1", quality: Literal["low", "high"] = "low", output_compression: str = "") -> Any:
     """Paints in a size."""
     width, height = map(int, size.split("x"))
     return [TextContent(type="text", text=quality), _image(png(width, height))]
 
 
+def make_server() -> MCPServer:
+    server = MCPServer("images", log_level="CRITICAL")
+    for tool in (draw, paint):
+        server.tool()(tool)
+    return server
+
+
 if __name__ == "__main__":
-    server.run()
+    make_server().run()

@@ -1,15 +1,15 @@
 """A gateway whose images are made by a real MCP server."""
 
 import json
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from antiphon.settings.tables import ImageGenerationSettings, McpServerSettings, McpSettings, ToolSettings
-from support import image_mcp_server
 from support.engine import MockEngine, answer, call
 from support.gateway import GatewayUnderTest, running_gateway
+from support.image_mcp_server import make_server
+from support.mcp_over_http import over_http
 
 TOOL = {"type": "image_generation"}
 DRAW = ImageGenerationSettings(mcp="images", tool="draw", argument="description")
@@ -24,7 +24,8 @@ def wanted(prompt: str, id: str = "a") -> bytes:
 async def drawing(
     engine: MockEngine, chosen: ImageGenerationSettings = DRAW, **settings: Any
 ) -> AsyncIterator[GatewayUnderTest]:
-    server = McpServerSettings(command=sys.executable, args=(image_mcp_server.__file__,))
     tools = ToolSettings(image_generation=chosen)
-    async with running_gateway(engine, mcp=McpSettings(servers={"images": server}), tools=tools, **settings) as gateway:
-        yield gateway
+    async with over_http(make_server()) as url:
+        servers = {"images": McpServerSettings(url=url)}
+        async with running_gateway(engine, mcp=McpSettings(servers=servers), tools=tools, **settings) as gateway:
+            yield gateway

@@ -1,8 +1,8 @@
 """A server that the SDK itself makes, with the version of the protocol that has no handshake."""
 
-from support.adding_mcp_server import adding_server
 from support.engine import MockEngine, answer, call, text
 from support.gateway import running_gateway
+from support.mcp_over_http import adding_server
 
 from antiphon.tools.addresses import AddressPolicy
 from antiphon.tools.mcp.session import McpSession

@@ -1,4 +1,4 @@
-"""An MCP server over HTTP that the SDK itself makes: it adds two numbers."""
+"""MCP servers over HTTP that the SDK itself makes. One of them adds two numbers."""
 
 import asyncio
 import socket
@@ -18,6 +18,13 @@ async def adding_server() -> AsyncIterator[str]:
         """Adds two numbers."""
         return a + b
 
+    async with over_http(server) as url:
+        yield url
+
+
+@asynccontextmanager
+async def over_http(server: MCPServer) -> AsyncIterator[str]:
+    """Where it is reached. It runs in this process: one of its own would take half a second to start."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         serving = uvicorn.Server(uvicorn.Config(server.streamable_http_app(), log_level="critical"))
         # Who connects before it runs waits for it.
