@@ -11,7 +11,8 @@ from aiohttp import web
 from antiphon.core.protocols.responses.protocol import ResponsesProtocol
 from antiphon.server import bodies
 from antiphon.server.bodies import Bodies
-from antiphon.server.routes.table import API_ROUTES, ROUTES, route_table
+from antiphon.server.paths import under_all_paths
+from antiphon.server.routes.table import API_ROUTES, ROUTES, RouteTable, route_table
 
 # They have nothing to read, or a form.
 WITHOUT = ("/cancel", "/files", "/parts")
@@ -47,3 +48,21 @@ def test_a_protocol_takes_the_place_of_what_was_passed_through() -> None:
         (handler,) = [route.handler for route in table.served if route.path == path and route.method == "POST"]
         assert isinstance(handler, partial)
         assert handler.keywords["protocol"] is protocol
+
+
+def resources(table: RouteTable) -> Mapping[str, web.AbstractResource]:
+    app = web.Application()
+    table.add_to(app)
+    return {resource.canonical: resource for resource in app.router.resources()}
+
+
+def test_two_gateways_share_what_is_no_path_of_a_protocol_of_their_own() -> None:
+    one, other = (resources(route_table([Completions()])) for _ in range(2))
+    assert one.keys() == other.keys() > {"/v1/responses", "/health"}
+    own = {path for path in one if one[path] is not other[path]}
+    expected = {path.replace("{slash:/?}", "{slash}") for path in paths_of("/v1/completions")}
+    assert own == {"/complete", *expected}
+
+
+def paths_of(path: str) -> list[str]:
+    return [route.path for route in under_all_paths([next(route for route in API_ROUTES if route.path == path)])]

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,8 +50,9 @@ class PageFile(NamedTuple):
     etag: str
 
 
-def read_page(folder: Path = FOLDER) -> dict[str, PageFile]:
-    """By their names: with slashes, for those in folders."""
+@cache
+def read_page(folder: Path = FOLDER) -> Mapping[str, PageFile]:
+    """By their names: with slashes, for those in folders. Read once, for all gateways of a process."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix in TYPES)
     return {path.relative_to(folder).as_posix(): _read(path) for path in paths}
 

@@ -1,8 +1,9 @@
 """Every route of the gateway, what answers it, and which bodies it takes."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import cache, cached_property, partial
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 from aiohttp import web
@@ -152,20 +153,58 @@ class RouteTable(NamedTuple):
     # Also under other prefixes.
     api: Sequence[web.RouteDef]
     others: Sequence[web.RouteDef]
+    # Method and path of those that other tables do not have.
+    own: Set[tuple[str, str]]
 
     @property
     def served(self) -> list[web.RouteDef]:
-        return [*under_all_paths(self.api), *self.others]
+        shared = _shared_routes()
+        served: list[web.RouteDef] = []
+        for route in self.api:
+            place = route.method, route.path
+            served += under_all_paths([route]) if place in self.own else shared[place]
+        return [*served, *self.others]
 
     def add_to(self, app: web.Application) -> None:
-        by_path: dict[str, list[web.RouteDef]] = {}
-        for route in self.served:
-            by_path.setdefault(route.path, []).append(route)
-        for path, routes in by_path.items():
-            if "{" in path:
-                app.router.register_resource(_LateResource(path, routes))
-            else:
-                app.add_routes(routes)
+        shared = _shared_resources()
+        for path, routes in _by_path(self.served).items():
+            others, resource = shared.get(path, ([], None))
+            app.router.register_resource(resource if resource is not None and others == routes else _resource(path, routes))
+
+
+def _by_path(routes: Iterable[web.RouteDef]) -> Mapping[str, list[web.RouteDef]]:
+    by_path: dict[str, list[web.RouteDef]] = {}
+    for route in routes:
+        by_path.setdefault(route.path, []).append(route)
+    return by_path
+
+
+def _resource(path: str, routes: Sequence[web.RouteDef]) -> web.AbstractResource:
+    return _LateResource(path, routes) if "{" in path else _made_resource(routes)
+
+
+def _made_resource(routes: Iterable[web.RouteDef]) -> web.AbstractResource:
+    router = web.UrlDispatcher()
+    router.add_routes(routes)
+    (resource,) = router.resources()
+    return resource
+
+
+# Nothing in a resource belongs to an application: a process that has many of them, as in the tests, makes these once. To make
+# them took each a third of its time to start.
+
+
+@cache
+def _shared_routes() -> Mapping[tuple[str, str], Sequence[web.RouteDef]]:
+    """Those of the API, under all of their paths."""
+    return {(route.method, route.path): tuple(under_all_paths([route])) for route in API_ROUTES}
+
+
+@cache
+def _shared_resources() -> Mapping[str, tuple[list[web.RouteDef], web.AbstractResource]]:
+    """What each path serves in a gateway without other protocols."""
+    shared = [*chain.from_iterable(_shared_routes().values()), *OTHER_ROUTES]
+    return {path: (routes, _resource(path, routes)) for path, routes in _by_path(shared).items()}
 
 
 class _LateResource(web.AbstractResource):
@@ -183,10 +222,7 @@ class _LateResource(web.AbstractResource):
 
     @cached_property
     def _compiled(self) -> web.AbstractResource:
-        router = web.UrlDispatcher()
-        router.add_routes(self._routes)
-        (resource,) = router.resources()
-        return resource
+        return _made_resource(self._routes)
 
     @property
     def canonical(self) -> str:
@@ -222,7 +258,7 @@ def route_table(protocols: Iterable[ClientProtocol]) -> RouteTable:
     versioned = [route for route in own if has_version(route.path)]
     others = [route for route in own if not has_version(route.path)]
     api = [route for route in API_ROUTES if (route.method, route.path) not in taken]
-    return RouteTable([*versioned, *api], [*others, *OTHER_ROUTES])
+    return RouteTable([*versioned, *api], [*others, *OTHER_ROUTES], taken)
 
 
 def _protocol_route(protocol: ClientProtocol, path: str, method: str) -> web.RouteDef:
