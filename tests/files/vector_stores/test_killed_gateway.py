@@ -24,7 +24,10 @@ TEXT = "\n\n".join(f"Paragraph {number}: the quick brown fox jumps over the lazy
 SMALL: Any = {"type": "static", "static": {"max_chunk_size_tokens": 100, "chunk_overlap_tokens": 0}}
 
 
-@pytest.fixture(params=["sqlite", "postgres", "postgres_with_pgvector"])
+# One kind stands for all but in the slow tests.
+@pytest.fixture(
+    params=["sqlite", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("postgres", "postgres_with_pgvector"))]
+)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "sqlite":
         yield f"sqlite:{tmp_path / 'responses.db'}"
