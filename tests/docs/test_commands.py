@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import signal
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 import typer
-from support.commands import bare_environment, served
+from support.commands import bare_environment, served, shown_by
 from support.doc_blocks import WRITTEN, inline_commands
 from support.doc_commands import COMMANDS, LABELS_RUN_ELSEWHERE, NOT_RUN, RUN_ELSEWHERE, counted, is_run_here
 from support.engine import MockEngine
@@ -22,13 +23,15 @@ from support.tiny_model import write_tiny_model
 from antiphon.cli.commands import app
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted({command.block.page for command in COMMANDS})
+PAGES = sorted({command.block.page for command in COMMANDS if is_run_here(command)})
 
 # What runs until it is stopped.
 SERVER = re.compile(r"(\w+=\S+ )*antiphon( serve)?( -.*)?")
 # The addresses of routers, which look like engines.
 ROUTERS = ("http://router:8001", "http://router:30000", "http://llm-d-gateway.NAMESPACE", "http://frontend:8000")
 ANSWERS_AT_ONCE = re.compile(r"--(version|help)\b")
+# Words and quotes: to a shell, nothing else means anything.
+PLAIN = re.compile(r"""antiphon ([\w\s./:-]|"[\w\s.]*")+""")
 
 
 def test_every_command_has_its_place() -> None:
@@ -112,7 +115,11 @@ class Shell:
     async def run(self, text: str) -> tuple[int, str]:
         for word, replaced in self._words.items():
             text = text.replace(word, replaced)
-        serves = SERVER.fullmatch(text) is not None and not ANSWERS_AT_ONCE.search(text)
+        at_once = ANSWERS_AT_ONCE.search(text) is not None
+        serves = SERVER.fullmatch(text) is not None and not at_once
+        if PLAIN.fullmatch(text) and not serves and not at_once:
+            code, *shown = await shown_by(*shlex.split(text)[1:], env=self._environment, cwd=self._folder)
+            return code, "".join(shown)
         process = await asyncio.create_subprocess_exec(
             "bash", "-c", f"exec env {text}" if serves else text, cwd=self._folder, env=self._environment,
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
