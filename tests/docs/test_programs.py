@@ -1,14 +1,13 @@
 """Every program in the documents is run, here or by another test, or has a reason why it is not. Every example has a test."""
 
 import asyncio
-import sys
-from asyncio.subprocess import PIPE
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from support.doc_blocks import ROOT, Block, blocks
 from support.doc_programs import LANGUAGES, NOT_RUN, RUN_ELSEWHERE, RUN_HERE, Script, prepared, programs, replaced
+from support.documented_programs import Programs
 from support.engine import MockEngine
 
 CHOSEN = [
@@ -47,11 +46,10 @@ def test_every_example_has_a_test() -> None:
 
 
 @pytest.mark.parametrize(("program", "script"), CHOSEN, ids=lambda each: each.page if isinstance(each, Block) else "")
-async def test_a_program_runs(program: Block, script: Script, engine: MockEngine, tmp_path: Path) -> None:
+async def test_a_program_runs(
+    program: Block, script: Script, engine: MockEngine, tmp_path: Path, sdk_programs: Programs
+) -> None:
     async with prepared(script, engine, tmp_path) as words:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", replaced(program.text, words), cwd=tmp_path, stdout=PIPE, stderr=PIPE
-        )
-        output, errors = await process.communicate()
-    assert process.returncode == 0, errors.decode()
-    assert script.is_shown_by(output.decode()), output.decode()
+        ran = await asyncio.to_thread(sdk_programs.run, replaced(program.text, words), tmp_path)
+    assert ran.code == 0, ran.errors
+    assert script.is_shown_by(ran.output), ran.output
