@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 import typer
-from support.commands import bare_environment, served, shown_by
+from support.commands import WITHOUT_SANDBOX, bare_environment, served, shown_by
 from support.doc_blocks import WRITTEN, inline_commands
 from support.doc_commands import COMMANDS, LABELS_RUN_ELSEWHERE, NOT_RUN, RUN_ELSEWHERE, counted, is_run_here
 from support.engine import MockEngine
@@ -159,7 +159,7 @@ async def test_the_commands_of_a_page_run(page: str, engine: MockEngine, tmp_pat
     own = {"HOME": str(home), "PATH": path, "ANTIPHON_DATA_DIR": str(home / "data"), "ANTIPHON_UPSTREAM": engine.url}
     # Keys and usage are for a store that outlives the gateway.
     own["ANTIPHON_STORE"] = f"sqlite:{home / 'data' / 'responses.db'}"
-    environment = bare_environment(**own, ANTIPHON_PORT="0")
+    environment = bare_environment(**WITHOUT_SANDBOX | own, ANTIPHON_PORT="0")
     async with served("serve", **own, ANTIPHON_PORT="0") as (_, ready):
         address = ready.removeprefix("Antiphon is ready at http://").strip().removesuffix("/v1")
         words = {

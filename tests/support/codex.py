@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from filelock import FileLock
 
-from support.commands import ANTIPHON
+from support.commands import ANTIPHON, WITHOUT_SANDBOX
 from support.engine import Body, MockEngine, Script, Writer, answer, call
 from support.processes import running
 from support.programs import leave_out
@@ -171,6 +171,7 @@ class Person:
             "NO_PROXY": "127.0.0.1,localhost",
             # The mock's answers are for Codex.
             "ANTIPHON_PROBE": "false",
+            **WITHOUT_SANDBOX,
             # Where the tests themselves import Antiphon from.
             "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
             **PROXIES,

@@ -24,6 +24,10 @@ ON_8_GB = [sys.executable, "-m", "support.memory_command", str(MEMORY)]
 # Gateways announce themselves here: those of a test run and those of the user must not find each other.
 DATA = tempfile.mkdtemp(prefix="antiphon-tests-")
 atexit.register(shutil.rmtree, DATA, ignore_errors=True)
+# When it starts, a gateway tries its sandbox, which is nearly as much work as the rest: most gateways of the tests have none.
+NO_SANDBOX = "[containers]\nenabled = false\n"
+WITHOUT_SANDBOX = {"ANTIPHON_CONFIG": os.path.join(DATA, "without_sandbox.toml")}
+Path(WITHOUT_SANDBOX["ANTIPHON_CONFIG"]).write_text(NO_SANDBOX, encoding="utf-8")
 DEFAULTS = {
     "ANTIPHON_DATA_DIR": DATA,
     "ANTIPHON_STORE": "memory:",
@@ -71,7 +75,7 @@ def _run_here(arguments: Sequence[str], env: Mapping[str, str], cwd: Path | None
 
 @asynccontextmanager
 async def served(*arguments: str, **environment: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    """A running `antiphon`, and the line that it printed when it was ready."""
+    """A running `antiphon` without a sandbox, and the line that it printed when it was ready."""
     async with served_for(60, *arguments, **environment) as started:
         yield started
 
@@ -83,7 +87,7 @@ async def served_for(
     """For a test that takes longer than most."""
     process = await asyncio.create_subprocess_exec(
         *ANTIPHON, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-        env=bare_environment(**environment),
+        env=bare_environment(**WITHOUT_SANDBOX | environment),
     )  # fmt: skip
     assert process.stdout is not None
     try:

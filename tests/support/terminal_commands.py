@@ -12,7 +12,7 @@ import termios
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from support.commands import ANTIPHON, bare_environment
+from support.commands import ANTIPHON, WITHOUT_SANDBOX, bare_environment
 
 CTRL_C, CTRL_D, ENTER = b"\x03", b"\x04", b"\r"
 # What changes only how a text looks, or where it is.
@@ -83,7 +83,7 @@ async def in_terminal(
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", BECOME, *command, *arguments,
         stdin=terminal.theirs, stdout=terminal.theirs, stderr=terminal.theirs, start_new_session=True,
-        env=bare_environment(TERM="xterm-256color", **environment),
+        env=bare_environment(TERM="xterm-256color", **WITHOUT_SANDBOX | environment),
     )  # fmt: skip
     try:
         yield process, terminal

@@ -13,7 +13,7 @@ import aiohttp
 import msgspec
 
 from bench.processes import free_port
-from support.commands import ANTIPHON, bare_environment, shown_by
+from support.commands import ANTIPHON, NO_SANDBOX, bare_environment, shown_by
 
 # The system chooses the process of a connection: of so many, some reach each of them.
 ATTEMPTS = 200
@@ -51,7 +51,7 @@ class WorkerGateway:
                 await asyncio.sleep(0.05)
 
     def write(self, config: str) -> None:
-        (self.folder / "antiphon.toml").write_text(config, encoding="utf-8")
+        write_config(self.folder, config)
 
     def hang_up(self) -> None:
         self.process.send_signal(signal.SIGHUP)
@@ -71,6 +71,10 @@ class WorkerGateway:
         return subprocess.CompletedProcess(arguments, *await shown_by(*arguments, env=environment, cwd=folder))
 
 
+def write_config(folder: Path, config: str) -> None:
+    (folder / "antiphon.toml").write_text(f"{config}\n{NO_SANDBOX}", encoding="utf-8")
+
+
 async def described(client: aiohttp.ClientSession) -> dict[str, Any]:
     async with client.get("/inspector/engines") as answer:
         assert answer.status == 200, await answer.text()
@@ -84,7 +88,7 @@ async def worker_gateway(folder: Path, config: str, *arguments: str, workers: in
     data = folder / "data"
     env = bare_environment(ANTIPHON_DATA_DIR=str(data))
     del env["ANTIPHON_STORE"]
-    (folder / "antiphon.toml").write_text(config, encoding="utf-8")
+    write_config(folder, config)
     command = [*ANTIPHON, "--workers", str(workers), "--port", str(port), "--config", str(folder / "antiphon.toml"), *arguments]
     process = await asyncio.create_subprocess_exec(
         *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=env, start_new_session=True,
