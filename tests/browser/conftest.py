@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -28,7 +29,7 @@ in_session = pytest_asyncio.fixture(loop_scope="session")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if FOLDER in item.path.parents:
+        if str(item.path).startswith(f"{FOLDER}{os.sep}"):
             item.add_marker(pytest.mark.browser)
             item.add_marker(IN_SESSION, append=False)
 

@@ -1,5 +1,6 @@
 """A process of each client that plays scenarios, for all tests of a session."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
@@ -11,7 +12,7 @@ from support.clients import FOLDER, Player, playing
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if FOLDER in item.path.parents:
+        if str(item.path).startswith(f"{FOLDER}{os.sep}"):
             item.add_marker(pytest.mark.clients)
             item.add_marker(pytest.mark.timeout(120, func_only=True))  # the first test waits for the packages
 
