@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -14,8 +15,10 @@ from typing import Any
 
 import aiohttp
 import pytest
+import pytest_asyncio
 from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine, Writer, chunk, text
+from support.gateway import started
 from support.streams import check_stream, parse
 from support.ways_in import until
 from support.worker_gateway import WorkerGateway, described, worker_gateway
@@ -54,6 +57,104 @@ def upstream(engine: MockEngine) -> str:
     return f'upstream = "{engine.url}"\n'
 
 
+# ---- one gateway for several tests, each of which leaves it as it was ---------------------------------------------------
+
+
+IN_MODULE = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_engine() -> AsyncIterator[MockEngine]:
+    async with started(MockEngine()) as engine:
+        yield engine
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(shared_engine: MockEngine, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WorkerGateway]:
+    async with worker_gateway(tmp_path_factory.mktemp("shared"), upstream(shared_engine)) as gateway:
+        yield gateway
+
+
+@IN_MODULE
+async def test_rows_of_both_are_shown_live(shared: WorkerGateway) -> None:
+    first, second = await shared.both()
+    watching = await shared.client(0)
+    async with watching.get("/inspector/live") as live:
+        # It has begun to listen to the other one, too, once that one's first sign of life has been answered.
+        _, here = await ask(first)
+        await live.content.readuntil(here["id"].encode())
+        _, there = await ask(second)
+        await live.content.readuntil(there["id"].encode())
+
+
+@IN_MODULE
+async def test_a_background_response_is_followed_in_both(shared: WorkerGateway, shared_engine: MockEngine) -> None:
+    held = Held()
+    shared_engine.will(held)
+    clients = await shared.both()
+    _, queued = await ask(clients[0], background=True)
+    params = {"stream": "true"}
+    streams = [await client.get(f"/v1/responses/{queued['id']}", params=params) for client in clients]
+    for stream in streams:
+        await stream.content.readuntil(b"output_text.delta")
+    held.proceed.set()
+    for stream in streams:
+        assert b"response.completed" in await stream.read()
+
+
+@IN_MODULE
+async def test_of_several_gateways_the_one_of_the_local_file_is_restarted(shared: WorkerGateway, tmp_path: Path) -> None:
+    pids = await shared.ready()
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    for folder, port in ((here, shared.url.rpartition(":")[2]), (elsewhere, "1")):
+        folder.mkdir()
+        (folder / "antiphon.toml").write_text(f"port = {port}\n", encoding="utf-8")
+    announcements = shared.folder / "data" / running_gateways.FOLDER
+    with running_gateways.announce("http://127.0.0.1:2", "1.0", announcements):
+        refused = await shared.run("restart", folder=elsewhere)
+        done = await shared.run("restart", folder=here)
+    assert refused.returncode == 2
+    assert "several gateways run here, and none at port 1 of the settings: choose one with --url." in refused.stderr
+    assert (done.returncode, done.stdout.count("replaced")) == (0, 2), done.stderr
+    assert f"2 gateways are running. This is about {shared.url}" in done.stderr
+    await shared.ready(without=tuple(pids))
+
+
+@IN_MODULE
+async def test_a_restart_does_not_change_when_the_gateway_was_started(shared: WorkerGateway) -> None:
+    pids = await shared.ready()
+    before = await described(await shared.client())
+    began = time.time()
+    assert (await shared.run("restart")).returncode == 0
+    await shared.ready(without=tuple(pids))
+    after = await described(await shared.client())
+    assert after["started"] == before["started"] <= min(each["started"] for each in before["workers"]) < began
+    assert [each["started"] >= began for each in after["workers"]] == [True, True]
+    assert [each["pid"] for each in after["workers"]] != pids
+
+
+@IN_MODULE
+async def test_a_restart_with_bad_settings_changes_nothing(shared: WorkerGateway, shared_engine: MockEngine) -> None:
+    pids = await shared.ready()
+    shared.write("retries = -1")
+    done = await shared.run("restart")
+    shared.write(upstream(shared_engine))
+    assert done.returncode == 1
+    assert "not restarted: retries must be" in done.stderr
+    assert await shared.ready() == pids
+
+
+@IN_MODULE
+async def test_what_a_worker_starts_gets_none_of_its_sockets(shared: WorkerGateway) -> None:
+    for pid in await shared.ready():
+        assert len(socket_flags(pid)) > 2
+        # While it starts a process, there is for a moment one that is made for that process.
+        await until(partial(every_socket_is_its_own, pid))
+
+
+# ---- a gateway for each test -------------------------------------------------------------------------------------------
+
+
 async def test_both_answer_and_know_of_each_other(engine: MockEngine, tmp_path: Path) -> None:
     async with worker_gateway(tmp_path, upstream(engine)) as gateway:
         first, second = await gateway.both()
@@ -84,33 +185,6 @@ async def test_both_answer_and_know_of_each_other(engine: MockEngine, tmp_path: 
         async with first.delete("/inspector/requests") as answer:
             assert answer.status == 204
         assert (await get(second, "/inspector/requests"))["data"] == []
-
-
-async def test_rows_of_both_are_shown_live(engine: MockEngine, tmp_path: Path) -> None:
-    async with worker_gateway(tmp_path, upstream(engine)) as gateway:
-        first, second = await gateway.both()
-        watching = await gateway.client(0)
-        async with watching.get("/inspector/live") as live:
-            # It has begun to listen to the other one, too, once that one's first sign of life has been answered.
-            _, here = await ask(first)
-            await live.content.readuntil(here["id"].encode())
-            _, there = await ask(second)
-            await live.content.readuntil(there["id"].encode())
-
-
-async def test_a_background_response_is_followed_in_both(engine: MockEngine, tmp_path: Path) -> None:
-    held = Held()
-    engine.will(held)
-    async with worker_gateway(tmp_path, upstream(engine)) as gateway:
-        clients = await gateway.both()
-        _, queued = await ask(clients[0], background=True)
-        params = {"stream": "true"}
-        streams = [await client.get(f"/v1/responses/{queued['id']}", params=params) for client in clients]
-        for stream in streams:
-            await stream.content.readuntil(b"output_text.delta")
-        held.proceed.set()
-        for stream in streams:
-            assert b"response.completed" in await stream.read()
 
 
 async def test_a_killed_worker_is_replaced(engine: MockEngine, tmp_path: Path) -> None:
@@ -209,47 +283,6 @@ async def test_a_restart_loses_no_stream(engine: MockEngine, tmp_path: Path) -> 
             assert 'route="/v1/responses",status="200"} 3.0' in await answer.text()
 
 
-async def test_of_several_gateways_the_one_of_the_local_file_is_restarted(engine: MockEngine, tmp_path: Path) -> None:
-    async with worker_gateway(tmp_path, upstream(engine)) as gateway:
-        pids = await gateway.ready()
-        here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
-        for folder, port in ((here, gateway.url.rpartition(":")[2]), (elsewhere, "1")):
-            folder.mkdir()
-            (folder / "antiphon.toml").write_text(f"port = {port}\n", encoding="utf-8")
-        announcements = tmp_path / "data" / running_gateways.FOLDER
-        with running_gateways.announce("http://127.0.0.1:2", "1.0", announcements):
-            refused = await gateway.run("restart", folder=elsewhere)
-            done = await gateway.run("restart", folder=here)
-        assert refused.returncode == 2
-        assert "several gateways run here, and none at port 1 of the settings: choose one with --url." in refused.stderr
-        assert (done.returncode, done.stdout.count("replaced")) == (0, 2), done.stderr
-        assert f"2 gateways are running. This is about {gateway.url}" in done.stderr
-        await gateway.ready(without=tuple(pids))
-
-
-async def test_a_restart_does_not_change_when_the_gateway_was_started(engine: MockEngine, tmp_path: Path) -> None:
-    async with worker_gateway(tmp_path, upstream(engine)) as gateway:
-        pids = await gateway.ready()
-        before = await described(await gateway.client())
-        began = time.time()
-        assert (await gateway.run("restart")).returncode == 0
-        await gateway.ready(without=tuple(pids))
-        after = await described(await gateway.client())
-    assert after["started"] == before["started"] <= min(each["started"] for each in before["workers"]) < began
-    assert [each["started"] >= began for each in after["workers"]] == [True, True]
-    assert [each["pid"] for each in after["workers"]] != pids
-
-
-async def test_a_restart_with_bad_settings_changes_nothing(engine: MockEngine, tmp_path: Path) -> None:
-    async with worker_gateway(tmp_path, upstream(engine)) as gateway:
-        pids = await gateway.ready()
-        gateway.write("retries = -1")
-        done = await gateway.run("restart")
-        assert done.returncode == 1
-        assert "not restarted: retries must be" in done.stderr
-        assert await gateway.ready() == pids
-
-
 @pytest.mark.parametrize("limit", ["key_responses", "engine_requests"])
 async def test_limits_count_over_both(engine: MockEngine, tmp_path: Path, limit: str) -> None:
     held = Held()
@@ -287,14 +320,6 @@ async def test_places_of_a_worker_that_dies_are_free_again(engine: MockEngine, t
         with pytest.raises(aiohttp.ClientError):
             await running
         assert (await ask(second))[0] == 200
-
-
-async def test_what_a_worker_starts_gets_none_of_its_sockets(engine: MockEngine, tmp_path: Path) -> None:
-    async with worker_gateway(tmp_path, upstream(engine)) as gateway:
-        for pid in await gateway.ready():
-            assert len(socket_flags(pid)) > 2
-            # While it starts a process, there is for a moment one that is made for that process.
-            await until(partial(every_socket_is_its_own, pid))
 
 
 def every_socket_is_its_own(pid: int) -> bool:
