@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -143,6 +143,21 @@ WITHOUT_OUTPUT = frozenset(
 )
 
 
+# By the name of a call: the numbers of those that want it.
+Wanting = Mapping[str, tuple[int, ...]]
+NOBODY: Wanting = MappingProxyType({})
+
+
+@lru_cache
+def _wanting(kinds: tuple[type[Observer], ...]) -> Wanting:
+    """Of observers of these classes. All responses of a gateway have the same ones: they are asked once."""
+    wanting: dict[str, list[int]] = {}
+    for at, kind in enumerate(kinds):
+        for what in kind.wanted:
+            wanting.setdefault(what, []).append(at)
+    return {what: tuple(numbers) for what, numbers in wanting.items()}
+
+
 class RunObservers:
     """The observers of one response. Each is notified once that it has ended, and of nothing after that.
 
@@ -151,8 +166,10 @@ class RunObservers:
 
     __slots__ = (
         "_is_asking",
+        "_observers",
         "_receivers",
         "_tools",
+        "_wanting",
         "_watchers",
         "first_output",
         "listening",
@@ -164,19 +181,19 @@ class RunObservers:
     def __init__(self, observers: Sequence[Observer]) -> None:
         # Those that have not been notified of the end.
         self.listening = list(observers)
+        self._observers = observers
+        wanting = self._wanting = _wanting(tuple(map(type, observers)))
         # Who gets every piece of the engine's body, and who wants every event: the others shall cost nothing there.
         self._receivers: Sequence[tuple[Observer, Receiver]] = ()
         self._watchers: Sequence[Observer] = ()
-        for observer in observers:
-            wanted = observer.wanted
-            if "events" in wanted:
-                self._watchers = (*self._watchers, observer)
-            if "receiver" in wanted:
-                try:
-                    if (receiver := observer.receiver()) is not None:
-                        self._receivers = (*self._receivers, (observer, receiver))
-                except Exception as bug:
-                    log_bug(observer, bug)
+        for at in wanting.get("events", ()):
+            self._watchers = (*self._watchers, observers[at])
+        for at in wanting.get("receiver", ()):
+            try:
+                if (receiver := observers[at].receiver()) is not None:
+                    self._receivers = (*self._receivers, (observers[at], receiver))
+            except Exception as bug:
+                log_bug(observers[at], bug)
         self.receivers = [receiver for _, receiver in self._receivers]
         # By the loop's clock: when there was the first of the output.
         self.first_output: float | None = None
@@ -245,20 +262,20 @@ class RunObservers:
         """`error`: with which the response failed."""
         if self._is_asking or self._tools:
             self._cut_off(error)
-        notify(self._leave(), "ended", response)
+        self._notify_last("ended", response)
 
     def drop(self, error: ApiError | None) -> None:
         """None: the client is gone."""
         self._cut_off(error)
-        notify(self._leave(), "dropped", error)
+        self._notify_last("dropped", error)
 
     def notify(self, what: str, *arguments: Any) -> None:
-        for observer in tuple(self.listening):
-            if what in observer.wanted:
-                try:
-                    getattr(observer, what)(*arguments)
-                except Exception as bug:
-                    self._forget(observer, bug)
+        observers = self._observers
+        for at in self._wanting.get(what, ()):
+            try:
+                getattr(observers[at], what)(*arguments)
+            except Exception as bug:
+                self._forget(observers[at], bug)
 
     def _cut_off(self, error: ApiError | None) -> None:
         """An engine that was given up before it answered has not answered well. Tools that still run are stopped."""
@@ -267,17 +284,24 @@ class RunObservers:
         while self._tools:
             self._end_tool(next(iter(self._tools.values())), None)
 
-    def _leave(self) -> list[Observer]:
-        """Those that have not been notified of the end."""
-        observers, self.listening = self.listening, []
+    def _notify_last(self, what: str, *arguments: Any) -> None:
+        """Nothing follows."""
+        observers, wanting, self.listening = self._observers, self._wanting, []
+        self._observers, self._wanting = (), NOBODY
         self.receivers.clear()
         self._receivers = self._watchers = ()
-        return observers
+        for at in wanting.get(what, ()):
+            try:
+                getattr(observers[at], what)(*arguments)
+            except Exception as bug:
+                log_bug(observers[at], bug)
 
     def _forget(self, observer: Observer, bug: Exception) -> None:
         log_bug(observer, bug)
         if observer in self.listening:
             self.listening.remove(observer)
+            self._observers = tuple(self.listening)
+            self._wanting = _wanting(tuple(map(type, self._observers)))
         self._watchers = tuple(each for each in self._watchers if each is not observer)
         # In place: the list is read for each piece.
         self.receivers[:] = [receiver for each, receiver in self._receivers if each in self.listening]
