@@ -132,6 +132,27 @@ class Environment(Struct, frozen=True, eq=False):
             members["_tables"] = None
         return structs.replace(self, _with_tool=None, **members)
 
+    def with_values(
+        self,
+        new_id: Callable[[str], str],
+        now: Callable[[], float],
+        padding: Callable[[], str],
+        sealer: Sealer,
+        definitions: KnownDefinitions,
+        documents: KnownDocuments,
+    ) -> "Environment":
+        """What a recorded exchange gets. As `changed()` would make it, without a dictionary of the members."""
+        return structs.replace(
+            self,
+            new_id=new_id,
+            now=now,
+            padding=padding,
+            sealer=sealer,
+            definitions=definitions,
+            documents=documents,
+            _with_tool=None,
+        )
+
     def plain(self, *, helps: bool = False) -> "Environment":
         """For requests that get what they ask for. Nothing is sealed: their clients cannot send it back. `helps`: what a model
         needs that the request does not ask for is added nevertheless."""

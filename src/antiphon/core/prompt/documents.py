@@ -172,13 +172,14 @@ _MADE_IMAGE = late_pattern(rb'("result"\s*:\s*")([A-Za-z0-9+/=]{200,})(?=")')
 
 
 def may_have_images(data: bytes) -> bool:
-    return DATA_URL in data or MADE_IMAGE in data
+    return data.find(DATA_URL) >= 0 or data.find(MADE_IMAGE) >= 0
 
 
 def without_images(data: bytes) -> bytes:
     """JSON with a short text in place of every image in a data URL, or in an item of image_generation."""
-    data = _IMAGE.sub(_to_image_note, data) if DATA_URL in data else data
-    return _MADE_IMAGE.sub(_to_image_note, data) if MADE_IMAGE in data else data
+    # `in` would first try to take the bytes for a number, and drop the error that this makes.
+    data = _IMAGE.sub(_to_image_note, data) if data.find(DATA_URL) >= 0 else data
+    return _MADE_IMAGE.sub(_to_image_note, data) if data.find(MADE_IMAGE) >= 0 else data
 
 
 def _to_image_note(found: re.Match[bytes]) -> bytes:

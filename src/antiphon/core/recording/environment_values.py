@@ -38,52 +38,52 @@ class EnvironmentValues(Struct):
 
 def recording_environment(environment: Environment, values: EnvironmentValues, grow: Callable[[int], None]) -> Environment:
     """The same, and the values that it gives are kept. `grow`: counts the bytes that this takes."""
-    ids, times, paddings = values.ids, values.times, values.padding
-
-    def new_id(prefix: str) -> str:
-        id = environment.new_id(prefix)
-        ids.append(id)
-        return id
-
-    def now() -> float:
-        moment = environment.now()
-        times.append(moment)
-        return moment
-
-    def padding() -> str:
-        characters = environment.padding()
-        paddings.append(characters)
-        return characters
-
-    sealer = environment.sealer
-    return environment.changed(
-        new_id=new_id,
-        now=now,
-        padding=padding,
-        sealer=sealer if sealer is NO_SEALER else _recording_sealer(sealer, values, grow),
-        definitions=RecordedDefinitions(shared=environment.definitions, kept=values.definitions),
-        documents=RecordedDocuments(shared=environment.documents, kept=values.documents, grow=grow),
+    recorded = RecordedValues(environment, values, grow)
+    return environment.with_values(
+        recorded.new_id,
+        recorded.now,
+        recorded.padding,
+        NO_SEALER if environment.sealer is NO_SEALER else Sealer(recorded.seal, recorded.open_sealed),
+        RecordedDefinitions(shared=environment.definitions, kept=values.definitions),
+        RecordedDocuments(shared=environment.documents, kept=values.documents, grow=grow),
     )
 
 
-def _recording_sealer(sealer: Sealer, values: EnvironmentValues, grow: Callable[[int], None]) -> Sealer:
-    seals, opened = values.sealed, values.opened
+class RecordedValues(Struct, eq=False):
+    """What an environment gives, which is kept. One object: a function for each value would take as long to make as it."""
 
-    def seal(text: str) -> str:
-        sealed = sealer.seal(text)
-        seals.append(sealed)
-        grow(len(sealed))
+    _environment: Environment
+    _values: EnvironmentValues
+    _grow: Callable[[int], None]
+
+    def new_id(self, prefix: str) -> str:
+        id = self._environment.new_id(prefix)
+        self._values.ids.append(id)
+        return id
+
+    def now(self) -> float:
+        moment = self._environment.now()
+        self._values.times.append(moment)
+        return moment
+
+    def padding(self) -> str:
+        characters = self._environment.padding()
+        self._values.padding.append(characters)
+        return characters
+
+    def seal(self, text: str) -> str:
+        sealed = self._environment.sealer.seal(text)
+        self._values.sealed.append(sealed)
+        self._grow(len(sealed))
         return sealed
 
-    def open_sealed(blob: str) -> str | None:
-        text = sealer.open(blob)
+    def open_sealed(self, blob: str) -> str | None:
+        text, opened = self._environment.sealer.open(blob), self._values.opened
         key = blob[-SEAL_KEY_LENGTH:]
         if key not in opened:
-            grow(len(text or "") + OVERHEAD)
+            self._grow(len(text or "") + OVERHEAD)
         opened[key] = text
         return text
-
-    return Sealer(seal, open_sealed)
 
 
 class RecordedDefinitions(KnownDefinitions, kw_only=True):
@@ -91,11 +91,12 @@ class RecordedDefinitions(KnownDefinitions, kw_only=True):
 
     shared: KnownDefinitions
     kept: dict[str, Flaw | str | None]
-    _own: set[bytes] = set()
+    # Made when it is needed: most requests define nothing.
+    _own: set[bytes] | None = None
 
     def __contains__(self, definition: bytes | Grammar) -> bool:
         known = definition in self.shared
-        if known and (digest := definition_digest(definition)) not in self._own:
+        if known and (digest := definition_digest(definition)) not in (self._own or ()):
             self.kept[digest.hex()] = self.shared.flaw(definition)
         return known
 
@@ -103,6 +104,7 @@ class RecordedDefinitions(KnownDefinitions, kw_only=True):
         return self.shared.flaw(definition) if definition in self else None
 
     def add(self, definition: bytes | Grammar, flaw: Flaw | None) -> None:
+        self._own = self._own or set()
         self._own.add(definition_digest(definition))
         self.shared.add(definition, flaw)
 
@@ -113,16 +115,17 @@ class RecordedDocuments(KnownDocuments, kw_only=True):
     shared: KnownDocuments
     kept: dict[str, CheckOutcome]
     grow: Callable[[int], None]
-    _own: set[bytes] = set()
+    _own: set[bytes] | None = None
 
     def get(self, digest: bytes) -> CheckOutcome | None:
         outcome = self.shared.get(digest)
-        if outcome is not None and digest not in self._own and digest.hex() not in self.kept:
+        if outcome is not None and digest not in (self._own or ()) and digest.hex() not in self.kept:
             self.kept[digest.hex()] = known = outcome_without_images(outcome)
             self.grow(len(known.text))
         return outcome
 
     def add(self, digest: bytes, outcome: CheckOutcome) -> None:
+        self._own = self._own or set()
         self._own.add(digest)
         self.shared.add(digest, outcome)
 

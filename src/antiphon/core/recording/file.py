@@ -96,7 +96,7 @@ def recording_to_file(recording: Recording, version: str) -> bytes:
         list(recording.engines),
         _to_settings(environment, seals=recording.seals),
         msgspec.json.decode(recording.history),
-        recording.options._replace(notices=list(recording.options.notices), attached=list(recording.options.attached)),
+        structs.replace(recording.options, notices=list(recording.options.notices), attached=list(recording.options.attached)),
         recording.environment_values,
         [(round(at - began, 6), name, _to_plain(arguments), pieces) for at, name, arguments, pieces in recording.calls],
         [(round(at - began, 6), _to_text(data)) for at, data in zip(recording.times, recording.pieces, strict=True)],

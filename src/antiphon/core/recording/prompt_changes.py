@@ -25,12 +25,13 @@ OVERHEAD = 250
 
 _encode = msgspec.json.encode
 _template_fields = attrgetter(*TEMPLATE_FIELDS)
+NOT_SET = (UNSET,) * len(TEMPLATE_FIELDS)
 # Beside its content and its calls.
 _message_members = attrgetter("role", "reasoning_content", "reasoning", "tool_call_id")
 _MOMENT = late_pattern(r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d(:\d\d)?|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b", re.ASCII)
 
 
-class PromptPrint(NamedTuple):
+class PromptPrint(Struct, frozen=True, gc=False):
     """A prompt as hashes, good for one process."""
 
     # The engine, the model and the fields of the template.
@@ -62,10 +63,12 @@ class PromptPrint(NamedTuple):
 
 
 def to_print(chat: ChatRequest, engine: str) -> PromptPrint:
-    fields = [_encode(value) for value in _template_fields(chat) if value is not UNSET]
+    fields = _template_fields(chat)
+    # Mostly none of them is set.
+    encoded = () if fields == NOT_SET else [_encode(value) for value in fields if value is not UNSET]
     tools = hash(_encode(chat.tools)) if chat.tools is not UNSET else 0
     leading = 1 if chat.messages and chat.messages[0].role == "system" else 0
-    return PromptPrint(hash((engine, chat.model, *fields)), tools, array("q", map(_message_hash, chat.messages)), leading)
+    return PromptPrint(hash((engine, chat.model, *encoded)), tools, array("q", map(_message_hash, chat.messages)), leading)
 
 
 def _message_hash(message: ChatMessage) -> int:

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 from antiphon.core.checks.work import CheckOutcome
+from antiphon.core.events.lifecycle import NO_CONTAINERS
 from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.core.exchange.environment import Environment
 from antiphon.core.exchange.exchange import Exchange
@@ -23,7 +24,7 @@ from antiphon.core.knowledge.knowledge import EngineKnowledge, KnownFacts
 from antiphon.core.prompt.documents import outcome_without_images, without_images
 from antiphon.core.recording.environment_values import OVERHEAD, EnvironmentValues, recording_environment
 from antiphon.core.stream.fast_path import shared_slice
-from antiphon.core.stream.file_links import CodeFile
+from antiphon.core.stream.file_links import NO_FILES, CodeFile
 from antiphon.core.toolbox.mcp_servers import MCP, Listing, body_without_secrets, has_secrets
 from antiphon.core.toolbox.tools import ToolResult
 from antiphon.errors import ApiError
@@ -50,7 +51,19 @@ LONGEST_COMPARED = 4096
 
 
 class ReceivedPieces:
-    __slots__ = ("_around", "_head", "_head_at", "_least", "_looks", "_middle_at", "_middles", "_shared", "_tail", "_tail_at")
+    __slots__ = (
+        "_around",
+        "_head",
+        "_head_at",
+        "_is_unlike",
+        "_least",
+        "_looks",
+        "_middle_at",
+        "_middles",
+        "_shared",
+        "_tail",
+        "_tail_at",
+    )
 
     def __init__(self, pieces: Iterable[bytes] = ()) -> None:
         # Of each piece: what is its own, and what is around that. Of the last pieces, the second is not written down yet.
@@ -59,6 +72,8 @@ class ReceivedPieces:
         self._looks = 0
         # Nothing is shared, so no piece is long enough.
         self._shared, self._least = NOTHING, sys.maxsize
+        # A piece was unlike those before it, and was not compared.
+        self._is_unlike = False
         for piece in pieces:
             self.append(piece)
 
@@ -81,10 +96,17 @@ class ReceivedPieces:
     def _append_whole(self, piece: bytes) -> None:
         if self._middles:
             self._write_down()
-            if self._looks < MOST_LOOKS and max(len(piece), len(self._middles[-1])) <= LONGEST_COMPARED:
+            # The first piece that is unlike the others is mostly the last of all: it is not compared, but the next such one.
+            self._is_unlike = self._shared is not NOTHING and not self._is_unlike
+            may_look = not self._is_unlike and self._looks < MOST_LOOKS
+            if may_look and max(len(piece), len(self._middles[-1])) <= LONGEST_COMPARED:
                 self._looks += 1
-                shared = _in_common(self._shared, piece)
-                self._share(shared if shared is not NOTHING else _in_common(Around(self[-1], self[-1]), piece))
+                shared = _in_common(self._shared, piece) if self._shared is not NOTHING else NOTHING
+                last = self[-1]
+                self._share(shared if shared is not NOTHING else _in_common(Around(last, last), piece))
+                if self._shared is not NOTHING:
+                    self._middles.append(piece[self._middle_at])
+                    return
         self._middles.append(piece)
         self._around.append(NOTHING)
 
@@ -171,8 +193,8 @@ def _set_later(request: CreateResponse) -> dict[str, Any]:
     }
 
 
-class Options(NamedTuple):
-    """The other arguments of an exchange."""
+class Options(Struct, frozen=True, array_like=True):
+    """The other arguments of an exchange. As an array in a file, because older files have one."""
 
     compact: bool = False
     response_id: str | None = None
@@ -228,7 +250,14 @@ class Recording(Struct):
         environment: Environment,
         *,
         history: Sequence[Item],
-        **options: Any,
+        compact: bool = False,
+        response_id: str | None = None,
+        created_at: int | None = None,
+        notices: Sequence[str] = (),
+        attached: Sequence[Item] = (),
+        containers: Mapping[str, str] = NO_CONTAINERS,
+        files: Mapping[str, Sequence[CodeFile]] = NO_FILES,
+        in_words: Sequence[int] = (),
     ) -> Exchange:
         clean = _without_secrets_or_images if has_secrets(request) else without_images
         self.body = clean(self.body)
@@ -239,12 +268,13 @@ class Recording(Struct):
         self.environment = _as_recorded(self.environment)
         self.seals = environment.sealer is not NO_SEALER
         self.history = without_images(msgspec.json.encode(history)) if history else b"[]"
-        self.options = Options(**options)
+        options = Options(compact, response_id, created_at, notices, attached, containers, files, in_words)
+        self.options = options
         self.size = len(self.body) + len(self.request or b"") + len(self.history) + OVERHEAD
-        if files := self.options.files:
+        if files:
             self.size += sum(len(file.name) + PER_FILE for each in files.values() for file in each)
         recorded = recording_environment(environment, self.environment_values, self.grow)
-        return RecordedExchange(self, request, engines, recorded, history=history, **options)
+        return RecordedExchange(self, request, engines, recorded, history, options)
 
     def grow(self, size: int) -> None:
         self.size += size
@@ -303,15 +333,40 @@ def _size(error: ApiError) -> int:
 class RecordedExchange(Exchange):
     """An exchange that notes every call of its caller. The engine's bytes do not come through it: see `Recording.receive`."""
 
-    def __init__(self, recording: Recording, *inputs: Any, part: str = "", **options: Any) -> None:
+    # Without keywords: a call of a class makes a dictionary of them, which takes 500 instructions for each.
+    def __init__(
+        self,
+        recording: Recording,
+        request: CreateResponse,
+        engines: Sequence[EngineKnowledge],
+        environment: Environment,
+        history: Sequence[Item],
+        options: Options,
+        part: str = "",
+        first_engine: int = 0,
+    ) -> None:
         self._recording = recording
         self._part = part
         # It calls itself: what follows from a noted call is not noted.
         self._is_inside = False
-        super().__init__(*inputs, **options)
+        super().__init__(
+            request,
+            engines,
+            environment,
+            history=history,
+            compact=options.compact,
+            response_id=options.response_id,
+            created_at=options.created_at,
+            first_engine=first_engine,
+            notices=options.notices,
+            attached=options.attached,
+            containers=options.containers,
+            files=options.files,
+            in_words=options.in_words,
+        )
 
-    def _make_compaction(self, *inputs: Any, **options: Any) -> Exchange:
-        return RecordedExchange(self._recording, *inputs, part=OF_COMPACTION, **options)
+    def _make_compaction(self, *inputs: Any, history: Sequence[Item], first_engine: int, **options: Any) -> Exchange:
+        return RecordedExchange(self._recording, *inputs, history, Options(**options), OF_COMPACTION, first_engine)
 
     def _note(self, name: str, arguments: Any = None, size: int = 0) -> None:
         if not self._is_inside:

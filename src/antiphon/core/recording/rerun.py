@@ -156,7 +156,7 @@ def _make_exchange(recording: Recording, rerun: Rerun) -> Exchange:
             recording.environment or NO_ENVIRONMENT, recording.environment_values, rerun.report, seals=recording.seals
         ),
         history=msgspec.json.decode(recording.history),
-        **recording.options._asdict(),
+        **structs.asdict(recording.options),
     )
 
 

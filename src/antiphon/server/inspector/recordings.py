@@ -149,7 +149,7 @@ class RecordedRequest(Observer):
     def first_output(self) -> None:
         recordings = self._recordings
         self.row.prompt_read = None
-        self.row.first_token = round(recordings.now() - self.arrived, 4)
+        self.row.first_token = recordings.now() - self.arrived
         if recordings.viewers.open:
             self._show()
 
