@@ -1,5 +1,6 @@
 """What is stored about the keys of clients and their use: usage, keys made by a command, and messages to webhooks."""
 
+from operator import add
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -23,7 +24,7 @@ class Counts(NamedTuple):
     tool_calls: int = 0
 
     def plus(self, other: "Counts") -> "Counts":
-        return Counts(*map(int.__add__, self, other))
+        return Counts._make(map(add, self, other))
 
     @property
     def tokens(self) -> int:

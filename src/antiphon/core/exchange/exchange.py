@@ -85,10 +85,7 @@ class Exchange:
         in_words: Collection[int] = (),
     ) -> None:
         self.request, self.containers = request, containers
-        question = Question(
-            request, engines, environment,
-            history=history, compact=compact, first_engine=first_engine, attached=attached, in_words=in_words,
-        )  # fmt: skip
+        question = Question(request, engines, environment, history, compact, first_engine, attached, in_words)
         self._open = open_response(
             request, question, environment,
             response_id=response_id, created_at=created_at, may_ask_again=may_ask_again, notices=notices, runs_tools=runs_tools,
@@ -243,8 +240,10 @@ class Exchange:
         )
         return COMPACT
 
-    def _make_compaction(self, *inputs: Any, **options: Any) -> "Exchange":
-        return Exchange(*inputs, **options)
+    def _make_compaction(
+        self, request: CreateResponse, engines: Sequence[EngineKnowledge], environment: Environment, **options: Any
+    ) -> "Exchange":
+        return Exchange(request, engines, environment, **options)
 
     def compacted(self) -> list[AnyEvent]:
         """`compaction` has run. If it failed, the prompt is answered as it is."""

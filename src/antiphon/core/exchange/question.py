@@ -139,7 +139,6 @@ class Question:
         request: CreateResponse,
         engines: Sequence[EngineKnowledge],
         environment: Environment,
-        *,
         history: Sequence[Item],
         compact: bool,
         first_engine: int = 0,
@@ -149,7 +148,7 @@ class Question:
         self._request = request
         self._environment = environment
         self.engine = ChosenEngine(engines, first_engine, engines[first_engine], frozenset(in_words))
-        self.conversation = conversation = Conversation(request, history, environment.sealer.open, compact=compact)
+        self.conversation = conversation = Conversation(request, history, environment.sealer.open, compact)
         self.input_work = InputWork(environment)
         # What is known of the tools of MCP servers, and the calls that the client has approved. A summary needs none of them.
         self._lists = ToolLists(conversation.items)

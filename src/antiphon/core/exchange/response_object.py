@@ -2,9 +2,10 @@
 shows."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, structs
 
 from antiphon.core.checks.work import CheckOutcome
 from antiphon.core.events.lifecycle import NO_CONTAINERS, NOTHING_INCLUDED, EventOptions
@@ -150,6 +151,19 @@ def request_to_response(
     sampling: Sampling = ENGINE_DEFAULT,
 ) -> Response:
     """The response at its start: fields of the request are echoed, others have the model's sampling or the API's default."""
+    if sampling is ENGINE_DEFAULT and _echoed(request) == NOTHING_TO_ECHO:
+        # What most requests are: the response is copied, but for what is its own, in a third of the instructions.
+        stores = request.store is not False
+        own = list(tools)
+        return structs.replace(
+            PLAIN_RESPONSE, id=response_id, created_at=now, model=model, store=stores, tools=own, output=[], metadata={}
+        )
+    return _echoing_response(request, tools, response_id, model, now, sampling)
+
+
+def _echoing_response(
+    request: CreateResponse, tools: Sequence[dict[str, Any]], response_id: str, model: str, now: int, sampling: Sampling
+) -> Response:
     used = request if sampling is ENGINE_DEFAULT else with_sampling(request, sampling)
     conversation = conversation_of(request) if request.conversation is not None else None
     return Response(
@@ -183,6 +197,36 @@ def request_to_response(
         temperature=1.0 if used.temperature is None else used.temperature,
         top_p=1.0 if used.top_p is None else used.top_p,
     )
+
+
+# The fields of a request that the response repeats, beside `store`.
+_echoed = attrgetter(
+    "background",
+    "conversation",
+    "frequency_penalty",
+    "instructions",
+    "max_output_tokens",
+    "max_tool_calls",
+    "metadata",
+    "parallel_tool_calls",
+    "presence_penalty",
+    "previous_response_id",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "reasoning",
+    "safety_identifier",
+    "service_tier",
+    "temperature",
+    "text",
+    "tool_choice",
+    "top_logprobs",
+    "top_p",
+    "truncation",
+    "user",
+)
+NOTHING_TO_ECHO = _echoed(CreateResponse())
+# What is answered to a request that has none of them.
+PLAIN_RESPONSE = _echoing_response(CreateResponse(), (), "", "", 0, ENGINE_DEFAULT)
 
 
 def sampling_to_echo(request: CreateResponse, sampling: Sampling) -> dict[str, Any]:
@@ -318,7 +362,7 @@ def open_response(
         sampling=conversion.sampling,
     )
     style = request_to_event_options(request, question, environment, containers)
-    answers = Answers(new_id=environment.new_id, style=style, forms=environment.forms, may_ask_again=may_ask_again)
+    answers = Answers(environment.new_id, style, environment.forms, may_ask_again)
     conversation = question.conversation
     sources = Sources(() if conversation.has_only_messages else files_shown(conversation.items))
     if files:

@@ -19,15 +19,13 @@ class Answers:
 
     __slots__ = ("enforcement", "may_ask_again", "output", "reader", "sequence", "usage")
 
-    def __init__(self, *, new_id: Callable[[str], str], style: EventOptions, forms: Forms, may_ask_again: bool) -> None:
+    def __init__(self, new_id: Callable[[str], str], style: EventOptions, forms: Forms, may_ask_again: bool) -> None:
         """`may_ask_again`: an answer that is rejected, or that the engine failed at, may be asked for once more."""
         self.may_ask_again = may_ask_again
         self.usage = UsageCount()
         self.enforcement = Enforcement(may_ask_again, may_ask_again)
         self.sequence = ItemSequence(Numbering(), self.enforcement)
-        self.output = Output(
-            self.sequence, new_id=new_id, style=style, enforcement=self.enforcement, usage=self.usage, forms=forms
-        )
+        self.output = Output(self.sequence, new_id, style, self.enforcement, self.usage, forms)
         self.reader = AnswerReader(self.output, self.sequence)
 
     # ---- an answer that is at its end --------------------------------------------------------------------------------

@@ -124,7 +124,6 @@ class Output:
     def __init__(
         self,
         sequence: ItemSequence,
-        *,
         new_id: Callable[[str], str],
         style: EventOptions,
         enforcement: Enforcement,

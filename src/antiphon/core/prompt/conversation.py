@@ -250,7 +250,6 @@ class Conversation:
         request: CreateResponse,
         history: Sequence[Item],
         open_sealed: Callable[[str], str | None],
-        *,
         compact: bool,
     ) -> None:
         self._open_sealed = open_sealed

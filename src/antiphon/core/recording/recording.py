@@ -365,8 +365,18 @@ class RecordedExchange(Exchange):
             in_words=options.in_words,
         )
 
-    def _make_compaction(self, *inputs: Any, history: Sequence[Item], first_engine: int, **options: Any) -> Exchange:
-        return RecordedExchange(self._recording, *inputs, history, Options(**options), OF_COMPACTION, first_engine)
+    def _make_compaction(
+        self,
+        request: CreateResponse,
+        engines: Sequence[EngineKnowledge],
+        environment: Environment,
+        *,
+        history: Sequence[Item],
+        first_engine: int,
+        **options: Any,
+    ) -> Exchange:
+        given = Options(**options)
+        return RecordedExchange(self._recording, request, engines, environment, history, given, OF_COMPACTION, first_engine)
 
     def _note(self, name: str, arguments: Any = None, size: int = 0) -> None:
         if not self._is_inside:

@@ -294,15 +294,7 @@ class Gateway:
             return await run_aside(work, large=True)
 
     def recorder_of(self, request: CreateResponse, owner: str, histories: RecentHistories | None = None) -> ResponseRecorder:
-        return ResponseRecorder(
-            self.store,
-            owner,
-            request,
-            response_id=new_id("resp"),
-            retention=self.retention,
-            owners=self.owners,
-            histories=histories,
-        )
+        return ResponseRecorder(self.store, owner, request, new_id("resp"), self.retention, self.owners, histories)
 
     async def prepare(self, read: ReceivedRequest, recorder: ResponseRecorder, *, compact: bool = False) -> ResponseRun:
         request, given, named = read.request, read.request.input, read.request.model
@@ -335,11 +327,11 @@ class Gateway:
                 recorder,
                 self.equipment,
                 seat,
-                observers=observers,
-                large=large,
-                arrival=arrival,
-                sent_key=key if self.pool.placement.sends_key else None,
-                conversation=form.conversation,
+                observers,
+                large,
+                arrival,
+                key if self.pool.placement.sends_key else None,
+                form.conversation,
             )
         except BaseException:
             seat.leave()

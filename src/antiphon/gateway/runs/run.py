@@ -61,7 +61,6 @@ class ResponseRun:
         recorder: ResponseRecorder | NoRecorder,
         equipment: Equipment,
         seat: EngineSeat,
-        *,
         observers: Sequence[Observer] = (),
         large: bool = False,
         arrival: Arrival | None = None,

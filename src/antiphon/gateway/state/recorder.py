@@ -94,7 +94,6 @@ class ResponseRecorder:
         store: Store,
         owner: str,
         request: CreateResponse,
-        *,
         response_id: str,
         retention: int,
         owners: Owners,

@@ -40,7 +40,8 @@ class MemoryAccounts:
         if len(self._recent) > MOST_RECENT:
             self._recent.popitem(last=False)
         place = entry.at - entry.at % HOUR, entry.kind
-        self._sums[place] = self._sums.get(place, Counts()).plus(entry.counts)
+        before = self._sums.get(place)
+        self._sums[place] = entry.counts if before is None else before.plus(entry.counts)
         if len(self._sums) > MOST:
             del self._sums[next(iter(self._sums))]
 

@@ -298,7 +298,8 @@ INCLUDABLE = frozenset(
 
 
 def refuse_unsupported(request: CreateResponse) -> None:
-    for name, value in zip(REFUSED, _refused(request), strict=True):
+    refused = _refused(request)
+    for name, value in zip(REFUSED, refused, strict=True) if any(refused) else ():
         if value:
             raise InvalidRequest(
                 f"Unsupported parameter: `{name}` cannot be used here.", param=name, code="unsupported_parameter"

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from antiphon.core.events.encode import Encoder, MessageEncoder, SseEncoder
-from antiphon.core.events.json_pieces import JsonPieces, long_json
+from antiphon.core.events.json_pieces import JsonPieces, is_one_short_text, long_json
 from antiphon.core.protocols.client_protocol import JSON, Channel, ClientProtocol, ErrorAnswer, ReadRequest
 from antiphon.core.protocols.responses.fields import RequestLimits
 from antiphon.core.protocols.responses.read import body_to_request, message_to_request
@@ -28,7 +28,8 @@ class ResponsesProtocol(ClientProtocol):
         return SseEncoder()
 
     def whole(self, response: Response, request: CreateResponse | None = None, facts: None = None) -> bytes | JsonPieces:
-        return long_json(response) or msgspec.json.encode(response)
+        long = None if is_one_short_text(response) else long_json(response)
+        return long or msgspec.json.encode(response)
 
     def error(self, error: ApiError, request_id: str = "") -> ErrorAnswer:
         return ErrorAnswer(error.status, msgspec.json.encode(error.envelope()), {**error.headers, "Content-Type": JSON})
