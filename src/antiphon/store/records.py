@@ -50,15 +50,18 @@ class Record(Struct, frozen=True, kw_only=True):
     # entry has the id of the response.
     usage: UsageEntry | None = None
     deliveries: tuple[Delivery, ...] = ()
-    # The ids by which its input items can be found, if who made it knows them. None: they are read from `input`.
-    input_ids: tuple[str, ...] | None = None
+    # The ids by which its input items can be found, and its output items, if who made it knows them. None: they are read from
+    # `input` and `output`.
+    input_ids: Sequence[str] | None = None
+    output_ids: Sequence[str] | None = None
 
     @property
     def item_ids(self) -> list[str]:
         """By which its items can be found, each once."""
         if self.input_ids is None:
             return item_ids(self.input, self.output)
-        return list(dict.fromkeys((*self.input_ids, *item_ids(self.output))))
+        output_ids = item_ids(self.output) if self.output_ids is None else self.output_ids
+        return list(dict.fromkeys((*self.input_ids, *output_ids)))
 
     def at_its_end(self, now: float) -> Self:
         """As it is stored when it has ended."""

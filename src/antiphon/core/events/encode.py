@@ -8,7 +8,7 @@ from msgspec import structs
 
 from antiphon.core.events.json_pieces import JsonPieces, long_json
 from antiphon.core.events.plain_deltas import AnyEvent, DeltaTemplate, PlainDelta
-from antiphon.wire.events import Event
+from antiphon.wire.events import Event, ResponseCreated, ResponseInProgress
 
 DONE = b"data: [DONE]\n\n"
 # A comment. It is nothing to a client, but it keeps the connection from being taken for dead.
@@ -55,6 +55,26 @@ def event_to_frame(event: Event) -> bytes:
     return b"".join((_HEADS[type(event)], to_json(event), FRAME_TAIL))
 
 
+CREATED, IN_PROGRESS = b'{"type":"response.created"', b'{"type":"response.in_progress"'
+NUMBER = b',"sequence_number":%d}'
+
+
+def _opening_frames(events: Sequence[AnyEvent]) -> list[bytes]:
+    """What nearly every stream begins with: two events with the same response, which is encoded once. Or nothing."""
+    if len(events) < 2 or type(created := events[0]) is not ResponseCreated:
+        return []
+    after = events[1]
+    if type(after) is not ResponseInProgress or after.response is not created.response:
+        return []
+    first = to_json(created)
+    response = first[len(CREATED) : -len(NUMBER % created.sequence_number)]
+    second = b"".join((IN_PROGRESS, response, NUMBER % after.sequence_number))
+    return [
+        b"".join((_HEADS[ResponseCreated], first, FRAME_TAIL)),
+        b"".join((_HEADS[ResponseInProgress], second, FRAME_TAIL)),
+    ]
+
+
 def long_frame(event: Event) -> JsonPieces | None:
     """The same bytes in pieces. None: the event has no long text."""
     return long_json(event, _HEADS[type(event)], FRAME_TAIL)
@@ -95,10 +115,12 @@ class MessageEncoder:
         heads, encode = self._heads, self.encode
         if heads is None:
             return [encode(event) for event in events]
-        return [
+        opening = _opening_frames(events)
+        others = [
             encode(event) if type(event) is PlainDelta else b"".join((heads[type(event)], to_json(event), FRAME_TAIL))
-            for event in events
+            for event in events[len(opening) :]
         ]
+        return opening + others
 
     def heartbeat(self) -> bytes:
         # A WebSocket is kept alive by its pings.

@@ -127,8 +127,13 @@ class Lifecycle(Struct, eq=False):
 
     def start(self) -> list[AnyEvent]:
         emitted = opening_events(self._response)
-        self._response.status = "in_progress"
-        emitted.append(in_progress_event(self._response))
+        first = emitted[-1]
+        if self._response.status == "in_progress" and isinstance(first, events.ResponseCreated):
+            # Nothing has changed since: the two have the same snapshot, which is encoded once.
+            emitted.append(events.ResponseInProgress(response=first.response))
+        else:
+            self._response.status = "in_progress"
+            emitted.append(in_progress_event(self._response))
         numbering = self._numbering
         for event in emitted:
             event.sequence_number = numbering.next

@@ -147,7 +147,7 @@ class ChatStream(AnswerStream):
     def keep_cut(self, data: bytes) -> bool:
         """The beginning of a frame waits for the rest. False: this is something else."""
         begins = data[: len(FRAME_START)] == FRAME_START[: len(data)]
-        is_beginning = begins and len(data) <= LONGEST_CUT and FRAME_END not in data
+        is_beginning = begins and len(data) <= LONGEST_CUT and data.find(FRAME_END) < 0
         self._cut = data if is_beginning else b""
         return is_beginning
 
@@ -223,10 +223,11 @@ class ChatStream(AnswerStream):
         else:
             return None
         literal = _to_json(text)
-        if literal not in data:
+        at = data.find(literal)
+        if at < 0:
             # Some engines escape all but ASCII.
             literal = json.dumps(text).encode()
-        at = data.find(literal)
+            at = data.find(literal)
         if not text or at < 0 or data.find(literal, at + 1) >= 0 or data.count(b"\n") != 2:
             return None
         member = data[:at].rstrip(b" ")

@@ -143,19 +143,19 @@ WITHOUT_OUTPUT = frozenset(
 )
 
 
-# By the name of a call: the numbers of those that want it.
-Wanting = Mapping[str, tuple[int, ...]]
+# By the name of a call: the numbers of those that want it, each with the method of its class.
+Wanting = Mapping[str, Sequence[tuple[int, Callable[..., Any]]]]
 NOBODY: Wanting = MappingProxyType({})
 
 
 @lru_cache
 def _wanting(kinds: tuple[type[Observer], ...]) -> Wanting:
     """Of observers of these classes. All responses of a gateway have the same ones: they are asked once."""
-    wanting: dict[str, list[int]] = {}
+    wanting: dict[str, list[tuple[int, Callable[..., Any]]]] = {}
     for at, kind in enumerate(kinds):
         for what in kind.wanted:
-            wanting.setdefault(what, []).append(at)
-    return {what: tuple(numbers) for what, numbers in wanting.items()}
+            wanting.setdefault(what, []).append((at, getattr(kind, what)))
+    return wanting
 
 
 class RunObservers:
@@ -186,11 +186,11 @@ class RunObservers:
         # Who gets every piece of the engine's body, and who wants every event: the others shall cost nothing there.
         self._receivers: Sequence[tuple[Observer, Receiver]] = ()
         self._watchers: Sequence[Observer] = ()
-        for at in wanting.get("events", ()):
+        for at, _ in wanting.get("events", ()):
             self._watchers = (*self._watchers, observers[at])
-        for at in wanting.get("receiver", ()):
+        for at, make_receiver in wanting.get("receiver", ()):
             try:
-                if (receiver := observers[at].receiver()) is not None:
+                if (receiver := make_receiver(observers[at])) is not None:
                     self._receivers = (*self._receivers, (observers[at], receiver))
             except Exception as bug:
                 log_bug(observers[at], bug)
@@ -271,9 +271,9 @@ class RunObservers:
 
     def notify(self, what: str, *arguments: Any) -> None:
         observers = self._observers
-        for at in self._wanting.get(what, ()):
+        for at, method in self._wanting.get(what, ()):
             try:
-                getattr(observers[at], what)(*arguments)
+                method(observers[at], *arguments)
             except Exception as bug:
                 self._forget(observers[at], bug)
 
@@ -290,9 +290,9 @@ class RunObservers:
         self._observers, self._wanting = (), NOBODY
         self.receivers.clear()
         self._receivers = self._watchers = ()
-        for at in wanting.get(what, ()):
+        for at, method in wanting.get(what, ()):
             try:
-                getattr(observers[at], what)(*arguments)
+                method(observers[at], *arguments)
             except Exception as bug:
                 log_bug(observers[at], bug)
 

@@ -31,7 +31,7 @@ from antiphon.store.protocol import Store
 from antiphon.store.records import UNFINISHED, Link, Record
 from antiphon.store.records import Item as StoredItem
 from antiphon.wire.input_items import Item
-from antiphon.wire.responses import CreateResponse, Response
+from antiphon.wire.responses import CreateResponse, OutputItem, OutputMessage, Response
 
 T = TypeVar("T")
 
@@ -382,6 +382,7 @@ class ResponseRecorder:
             settings=encode_settings(response),
             background=response.background,
             usage=self.usage.entry(response) if self.usage is not None else None,
+            output_ids=_ids_of_messages(response.output) if output is None else None,
         )
 
     def _expires_at(self) -> int:
@@ -403,6 +404,11 @@ class NoRecorder:
     def keep_lock(self) -> None: ...
 
     async def unlock(self) -> None: ...
+
+
+def _ids_of_messages(output: Sequence[OutputItem]) -> list[str] | None:
+    """By which they can be found. None: there are other items, some of which may not be found."""
+    return [item.id for item in output] if {OutputMessage}.issuperset(map(type, output)) else None
 
 
 def items_to_keep(items: Sequence[Item]) -> list[Item]:

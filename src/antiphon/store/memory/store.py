@@ -97,7 +97,7 @@ class MemoryStore:
             self.accounts.count(record.usage)
         if record.deliveries:
             self.accounts.deliver(record.deliveries)
-        return structs.replace(record, usage=None, deliveries=(), input_ids=None)
+        return structs.replace(record, usage=None, deliveries=(), input_ids=None, output_ids=None)
 
     async def get(self, owner: str, id: str, *, output: bool = True) -> Record | None:
         row = self._tables.response(owner, id)

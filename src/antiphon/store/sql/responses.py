@@ -15,7 +15,7 @@ from antiphon.store.sql.recent_chains import MOST_LINKS, Chain
 LONGEST_OUTPUT = 1024 * 1024
 
 # What is written beside a record has tables of its own, also the ids of its items.
-FIELDS = tuple(name for name in Record.__struct_fields__ if name not in ("usage", "deliveries", "input_ids"))
+FIELDS = tuple(name for name in Record.__struct_fields__ if name not in ("usage", "deliveries", "input_ids", "output_ids"))
 COLUMNS = ", ".join(FIELDS)
 # A row that exists is not changed. Unfinished responses are not marked as indexed: an older gateway may finish them. Those that
 # are not to be stored are, also for older gateways: their items are never indexed.
