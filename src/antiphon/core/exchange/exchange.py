@@ -241,9 +241,16 @@ class Exchange:
         return COMPACT
 
     def _make_compaction(
-        self, request: CreateResponse, engines: Sequence[EngineKnowledge], environment: Environment, **options: Any
+        self,
+        request: CreateResponse,
+        engines: Sequence[EngineKnowledge],
+        environment: Environment,
+        *,
+        history: Sequence[Item],
+        first_engine: int,
+        **options: Any,
     ) -> "Exchange":
-        return Exchange(request, engines, environment, **options)
+        return Exchange(request, engines, environment, history=history, first_engine=first_engine, **options)
 
     def compacted(self) -> list[AnyEvent]:
         """`compaction` has run. If it failed, the prompt is answered as it is."""

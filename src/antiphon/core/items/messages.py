@@ -22,10 +22,22 @@ Annotation = dict[str, Any]
 class TextPart:
     """One `output_text` part of a message."""
 
-    __slots__ = ("_annotations", "_closed", "_length", "_logprobs", "_pieces", "_place", "_style", "fast_path")
+    __slots__ = (
+        "_annotations",
+        "_closed",
+        "_content_index",
+        "_item_id",
+        "_length",
+        "_logprobs",
+        "_output_index",
+        "_pieces",
+        "_style",
+        "fast_path",
+    )
 
     def __init__(self, place: PartPlace, style: EventOptions) -> None:
-        self._place = place
+        # One by one: an event made of a dictionary takes 2,100 instructions more, and every answer has five of them.
+        self._item_id, self._output_index, self._content_index = place["item_id"], place["output_index"], place["content_index"]
         self._style = style
         self._pieces: list[str] = []
         self._logprobs: list[Logprob] = []
@@ -37,11 +49,15 @@ class TextPart:
         self.fast_path: FastPath | None = None
         if style.padding is None and not style.logprobs:
             # Deltas carry their text and nothing else.
-            template = DeltaTemplate(events.OutputTextDelta(**place, delta=""))
-            self.fast_path = FastPath(TextDelta, self._pieces, template)
+            event = events.OutputTextDelta(
+                item_id=self._item_id, output_index=self._output_index, content_index=self._content_index, delta=""
+            )
+            self.fast_path = FastPath(TextDelta, self._pieces, DeltaTemplate(event))
 
     def open(self) -> Event:
-        return events.ContentPartAdded(**self._place, part=self._part(""))
+        return events.ContentPartAdded(
+            item_id=self._item_id, output_index=self._output_index, content_index=self._content_index, part=self._part("")
+        )
 
     def feed(self, delta: TextDelta) -> Iterable[Event]:
         text = delta.text
@@ -51,7 +67,14 @@ class TextPart:
         logprobs = style.shown_logprobs(delta.logprobs) if delta.logprobs else []
         self._logprobs += logprobs
         padding = style.obfuscation(text) if style.padding is not None else UNSET
-        fed = events.OutputTextDelta(**self._place, delta=text, logprobs=logprobs, obfuscation=padding)
+        fed = events.OutputTextDelta(
+            item_id=self._item_id,
+            output_index=self._output_index,
+            content_index=self._content_index,
+            delta=text,
+            logprobs=logprobs,
+            obfuscation=padding,
+        )
         return self._cited(fed, delta.citation) if isinstance(delta, CitedDelta) else (fed,)
 
     def _cited(self, fed: events.OutputTextDelta, citation: Citation) -> Iterable[Event]:
@@ -63,7 +86,13 @@ class TextPart:
         for annotation in annotations:
             at = len(self._annotations)
             self._annotations.append(annotation)
-            yield events.OutputTextAnnotationAdded(**self._place, annotation_index=at, annotation=annotation)
+            yield events.OutputTextAnnotationAdded(
+                item_id=self._item_id,
+                output_index=self._output_index,
+                content_index=self._content_index,
+                annotation_index=at,
+                annotation=annotation,
+            )
 
     def close(self) -> Iterable[Event]:
         # From now on there is one copy of the text, however often it is asked for.
@@ -71,8 +100,16 @@ class TextPart:
         self._pieces[:] = [text]
         self._closed = part = self._part(text)
         return (
-            events.OutputTextDone(**self._place, text=text, logprobs=self._logprobs),
-            events.ContentPartDone(**self._place, part=part),
+            events.OutputTextDone(
+                item_id=self._item_id,
+                output_index=self._output_index,
+                content_index=self._content_index,
+                text=text,
+                logprobs=self._logprobs,
+            ),
+            events.ContentPartDone(
+                item_id=self._item_id, output_index=self._output_index, content_index=self._content_index, part=part
+            ),
         )
 
     def _part(self, text: str) -> OutputText:

@@ -375,9 +375,12 @@ def request_to_items(request: CreateResponse) -> list[dict[str, Any]]:
     return request.input or []
 
 
-def types_of(items: Iterable[Item]) -> set[Any]:
+def types_of(items: Sequence[Item]) -> set[Any]:
     """The types of items: few, however many items there are. A type may be anything that a client sent; None is also for one
     that has no hash."""
+    if len(items) == 1 and isinstance(kind := items[0].get("type"), str):
+        # As most inputs are.
+        return {kind}
     try:
         # `methodcaller` would make an object for each.
         return set(map(dict.get, items, repeat("type")))

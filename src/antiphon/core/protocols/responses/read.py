@@ -112,17 +112,17 @@ def convert(value: Any, kind: type[T], where: str, *, strict: bool = True) -> T:
 def body_to_request(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> tuple[CreateResponse, list[str]]:
     """The request, and the names of the fields that are not part of the API."""
     value = _object(body, limits)
-    if not value.keys().isdisjoint(INSTEAD):
+    given, is_known = value, value.keys() <= _names(CreateResponse)
+    if not is_known:
         _refuse_chat_fields(value)
-    ours = value.keys() & INTERNAL
-    given = {name: value[name] for name in value if name not in ours} if ours else value
+        given = {name: value[name] for name in value if name not in INTERNAL}
     request = _with_items(given) if type(given.get("input")) is list else convert(given, CreateResponse, "")
     check_request(request, limits)
     if (request.prompt_cache_options or {}).get("prewarm") is True:
         # The client wants no answer.
         request.generate = False
     # Most bodies have known fields that are no objects, nor lists of them.
-    is_plain = value.keys() <= _names(CreateResponse) and NESTED.isdisjoint(map(type, value.values()))
+    is_plain = is_known and NESTED.isdisjoint(map(type, value.values()))
     return request, [] if is_plain else sorted(_unknown(value, CreateResponse))
 
 
