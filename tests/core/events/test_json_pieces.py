@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.core.events.encode import event_to_frame, long_frame
-from antiphon.core.events.json_pieces import LONG_TEXT, PIECE, JsonPieces, long_json
+from antiphon.core.events.json_pieces import LONG_TEXT, PIECE, JsonPieces, is_one_short_text, long_json
 from antiphon.wire import events
 from antiphon.wire.events import Event
 from antiphon.wire.responses import (
@@ -111,3 +111,16 @@ def test_any_text_is_escaped_as_one(text: str, shift: int) -> None:
     pieces = long_json([long])
     assert isinstance(pieces, JsonPieces)
     assert b"".join(pieces) == msgspec.json.encode([long])
+
+
+def test_one_short_text_is_what_has_no_long_text() -> None:
+    short = response(message(TRICKY))
+    assert is_one_short_text(short)
+    assert is_one_short_text(response(OutputMessage(id="m", status="completed", content=[OutputRefusal(TRICKY)])))
+    assert not is_one_short_text(response(message(LONG)))
+    assert not is_one_short_text(response(OutputMessage(id="m", status="completed", content=[OutputRefusal(LONG)])))
+    # Where there is more than one text, each of them may be long.
+    assert not is_one_short_text(response(message(TRICKY, TRICKY)))
+    assert not is_one_short_text(response(message(TRICKY), message(TRICKY)))
+    assert not is_one_short_text(response())
+    assert not is_one_short_text(msgspec.structs.replace(short, instructions=LONG))

@@ -15,7 +15,7 @@ from antiphon.core.prompt.chat_request import UNSEEN_IMAGES
 from antiphon.core.prompt.convert import ChatInputs, request_to_chat
 from antiphon.core.protocols.responses.fields import FIELDS, request_to_items
 from antiphon.core.protocols.responses.read import INTERNAL, body_to_request
-from antiphon.wire.responses import CreateResponse
+from antiphon.wire.responses import CreateResponse, OutputMessage
 
 F = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
 CONTAINER = {"type": "container_auto"}
@@ -291,3 +291,16 @@ def test_the_response_echoes_what_was_asked_for_and_defaults_what_was_not() -> N
     }
     assert response.reasoning == {"effort": "low", "summary": None}
     assert response.service_tier == "default"
+
+
+def test_a_request_that_sets_nothing_has_the_same_response_as_one_that_sets_the_defaults() -> None:
+    plain, _ = body_to_request(b'{"model":"m","input":"x"}')
+    defaults = {"temperature": 1.0, "top_p": 1.0, "truncation": "disabled", "tool_choice": "auto", "metadata": {}}
+    spelled, _ = body_to_request(msgspec.json.encode({"model": "m", "input": "x", **defaults}))
+    made = [request_to_response(each, (), response_id="resp_1", model="m", now=3) for each in (plain, spelled)]
+    assert made[0] == made[1]
+    # Each has lists of its own.
+    made[0].output.append(OutputMessage(id="msg_1", status="completed"))
+    made[0].tools.append({})
+    made[0].metadata["a"] = "b"
+    assert request_to_response(plain, (), response_id="resp_1", model="m", now=3) == made[1]

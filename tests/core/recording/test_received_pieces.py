@@ -64,6 +64,23 @@ def test_reasoning_and_text_are_both_kept_short() -> None:
     assert received.kept(0) < 12 * len(chunk(deltas[0])) + len(text("end"))
 
 
+def test_the_first_piece_that_is_unlike_the_others_is_not_compared() -> None:
+    """It is mostly the last one."""
+    received = ReceivedPieces([chunk({"content": str(number)}) for number in range(10)])
+    before = received._looks
+    received.append(text("end"))
+    assert received._looks == before
+    received.append(chunk({"reasoning_content": "next"}))
+    assert received._looks == before + 1
+
+
+def test_a_piece_that_is_compared_is_kept_short_itself() -> None:
+    one, other = chunk({"content": "one"}), chunk({"content": "other"})
+    received = ReceivedPieces([one, other])
+    assert received.kept(0) < len(one) + len("other")
+    assert [*received] == [one, other]
+
+
 def test_pieces_that_are_never_alike_are_not_compared_for_ever() -> None:
     received = ReceivedPieces(f"{number} {'x' * 100} {number}".encode() for number in range(1000))
     assert received._looks == MOST_LOOKS

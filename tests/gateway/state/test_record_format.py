@@ -6,8 +6,10 @@ import msgspec
 import pytest
 from support.stores import record
 
-from antiphon.gateway.state.record_format import encode_settings, record_to_response
-from antiphon.wire.responses import Response
+from antiphon.gateway.state.record_format import encode_items, encode_settings, record_to_response
+from antiphon.gateway.state.recorder import ids_of_messages
+from antiphon.store.records import item_ids
+from antiphon.wire.responses import OutputMessage, OutputText, ReasoningItem, Response
 
 SETTINGS = encode_settings(Response(id="r1", created_at=1, model="m"))
 
@@ -39,3 +41,14 @@ def test_members_that_came_later_have_their_defaults() -> None:
     message, _, shell, *_ = msgspec.to_builtins(response.output)
     assert message["content"] == [{"type": "output_text", "text": "Hi", "annotations": [], "logprobs": []}]
     assert shell["environment"] == {"type": "local"}
+
+
+def test_messages_can_be_found_by_the_ids_that_are_in_their_json() -> None:
+    messages = [OutputMessage(id=f"msg_{at}", status="completed", content=[OutputText(text="Hi")]) for at in range(2)]
+    output = encode_items(messages)
+    assert ids_of_messages(messages) == item_ids(output) == ["msg_0", "msg_1"]
+    kept = record("r1", output=output, input_ids=("msg_in",), output_ids=ids_of_messages(messages))
+    assert kept.item_ids == ["msg_in", "msg_0", "msg_1"]
+    assert kept.item_ids == msgspec.structs.replace(kept, output_ids=None).item_ids
+    # One without a text is not found, which is seen in its JSON.
+    assert ids_of_messages([*messages, ReasoningItem(id="rs_1", status="completed")]) is None

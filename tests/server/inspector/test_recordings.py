@@ -2,6 +2,7 @@
 
 from antiphon.gateway.runs.observers import Arrival
 from antiphon.server.inspector.recordings import Recordings
+from antiphon.server.inspector.rows import Row
 
 
 class Clock:
@@ -74,3 +75,11 @@ def test_numbers_may_come_from_elsewhere() -> None:
     refuse(recordings)
     refuse(recordings)
     assert numbers(recordings) == [9, 7]
+
+
+def test_times_are_rounded_when_they_are_shown() -> None:
+    row = Row(number=1, at=0.0, channel="http", owner="", first_token=0.123456, output_tokens=10)
+    row.time(0.98765432)
+    assert (row.first_token, row.seconds) == (0.123456, 0.98765432)
+    shown = row.shown()
+    assert (shown.first_token, shown.seconds, shown.tokens_per_second) == (0.1235, 0.9877, 11.57)

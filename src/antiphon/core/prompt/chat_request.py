@@ -35,6 +35,8 @@ VERBOSITY = {
 # The fields that an engine gets as they are, if they are given.
 SENT_AS_GIVEN = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "stop", "seed", "user")
 _sent_as_given = attrgetter(*SENT_AS_GIVEN)
+# Of most requests.
+NOTHING_SENT = (None,) * len(SENT_AS_GIVEN)
 # The same in every request. Nothing changes them.
 NO_OPTIONS = TextOptions()
 WITH_USAGE = StreamOptions()
@@ -95,9 +97,10 @@ def _chat(
         messages=draft.messages(dialect, head=request.instructions or "", tail=tail),
         stream_options=WITH_USAGE if dialect.takes_stream_options else UNSET,
     )
-    for name, value in zip(SENT_AS_GIVEN, _sent_as_given(request), strict=True):
-        if value is not None:
-            setattr(chat, name, value)
+    if (given := _sent_as_given(request)) != NOTHING_SENT:
+        for name, value in zip(SENT_AS_GIVEN, given, strict=True):
+            if value is not None:
+                setattr(chat, name, value)
     if offer.tools and not offer.in_words:
         chat.tools = offer.shown
         chat.tool_choice = offer.choice

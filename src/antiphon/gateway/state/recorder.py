@@ -382,7 +382,7 @@ class ResponseRecorder:
             settings=encode_settings(response),
             background=response.background,
             usage=self.usage.entry(response) if self.usage is not None else None,
-            output_ids=_ids_of_messages(response.output) if output is None else None,
+            output_ids=ids_of_messages(response.output) if output is None else None,
         )
 
     def _expires_at(self) -> int:
@@ -406,7 +406,7 @@ class NoRecorder:
     async def unlock(self) -> None: ...
 
 
-def _ids_of_messages(output: Sequence[OutputItem]) -> list[str] | None:
+def ids_of_messages(output: Sequence[OutputItem]) -> list[str] | None:
     """By which they can be found. None: there are other items, some of which may not be found."""
     return [item.id for item in output] if {OutputMessage}.issuperset(map(type, output)) else None
 
