@@ -156,9 +156,9 @@ class FastEndpoint:
 
 
 def _header_lines(headers: Mapping[str, str]) -> bytes:
-    for value in headers.values():
-        if not value.isprintable() and _CONTROL.search(value) is not None:
-            raise ValueError("A header has a control character.")
+    values = "".join(headers.values())
+    if not values.isprintable() and _CONTROL.search(values) is not None:
+        raise ValueError("A header has a control character.")
     return "".join([f"{name}: {value}\r\n" for name, value in headers.items()]).encode()
 
 

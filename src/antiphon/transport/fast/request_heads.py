@@ -70,16 +70,17 @@ class KnownHead(Struct, Generic[R], frozen=True):
         """As `read_head` would return it. None: it is another head, or not complete."""
         begins = len(self.before)
         ends = data.find(b"\r", begins, begins + LONGEST_LENGTH + 1)
-        if not data.startswith(self.before) or not data.startswith(self.after, ends):
+        body = ends + len(self.after)
+        if data[:begins] != self.before or data[ends:body] != self.after:
             return None
         length = data[begins:ends]
         if length == self.length:
-            return self.headers, int(length), ends + len(self.after)
+            return self.headers, int(length), body
         if not length.isdigit():
             return None
         headers = CIMultiDict(self.headers)
         headers["Content-Length"] = length.decode()
-        return CIMultiDictProxy(headers), int(length), ends + len(self.after)
+        return CIMultiDictProxy(headers), int(length), body
 
 
 def to_known(data: bytes, head: tuple[CIMultiDictProxy[str], int, int], route: R) -> KnownHead[R] | None:
