@@ -303,4 +303,6 @@ def test_a_request_that_sets_nothing_has_the_same_response_as_one_that_sets_the_
     made[0].output.append(OutputMessage(id="msg_1", status="completed"))
     made[0].tools.append({})
     made[0].metadata["a"] = "b"
+    assert made[0].reasoning is not None
+    made[0].reasoning["effort"] = "low"
     assert request_to_response(plain, (), response_id="resp_1", model="m", now=3) == made[1]

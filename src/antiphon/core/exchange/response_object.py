@@ -32,6 +32,7 @@ from antiphon.wire.responses import (
     Response,
     TextFormat,
     TextOptions,
+    no_reasoning,
 )
 
 # ---- What has become of the answers: what was left out of them, and what their engine has not done -------------------
@@ -153,10 +154,16 @@ def request_to_response(
     """The response at its start: fields of the request are echoed, others have the model's sampling or the API's default."""
     if sampling is ENGINE_DEFAULT and _echoed(request) == NOTHING_TO_ECHO:
         # What most requests are: the response is copied, but for what is its own, in a third of the instructions.
-        stores = request.store is not False
-        own = list(tools)
         return structs.replace(
-            PLAIN_RESPONSE, id=response_id, created_at=now, model=model, store=stores, tools=own, output=[], metadata={}
+            PLAIN_RESPONSE,
+            id=response_id,
+            created_at=now,
+            model=model,
+            store=request.store is not False,
+            output=[],
+            tools=list(tools),
+            metadata={},
+            reasoning=no_reasoning(),
         )
     return _echoing_response(request, tools, response_id, model, now, sampling)
 
