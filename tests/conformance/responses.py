@@ -2,12 +2,12 @@
 
 Events are seen where they are encoded: also those of an exchange without a gateway. WebSocket messages are seen where the
 connection reads and writes them. Text deltas are spliced into an encoded template; the template is what is seen, once per
-stream.
+stream. The second event of a stream is put together from the first one, and seen as it is sent.
 """
 
 import importlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from conformance.recorder import Body, Seen, Watcher, object_in, objects_in
 from conformance.validators import JSON, Document, Schema, documents
 
 from antiphon.core.events import encode as sse
+from antiphon.core.events.plain_deltas import AnyEvent
 from antiphon.core.protocols.responses.protocol import RESPONSES
 from antiphon.errors import ApiError
 from antiphon.server.routes.websocket import Connection
@@ -104,13 +105,20 @@ class ResponsesWatcher(Watcher):
         # Those of other protocols are imported late, and must not take what is put in its place here.
         for other in ("chat", "messages"):
             importlib.import_module(f"antiphon.core.protocols.{other}.encoder")
-        encode, receive, send_error = sse.to_json, Connection._receive, Connection._send_error
+        encode, open_stream = sse.to_json, sse.opening_frames
+        receive, send_error = Connection._receive, Connection._send_error
 
         def encoded(value: Any) -> bytes:
             data = encode(value)
             if type(value) is not str:
                 self.event(data)
             return data
+
+        def opened(events: Sequence[AnyEvent]) -> list[bytes]:
+            frames = open_stream(events)
+            for frame in frames[1:]:
+                self.event(frame.partition(sse.FRAME_HEAD)[2])
+            return frames
 
         async def received(connection: Connection, kind: WSMsgType, data: Any) -> None:
             self.saw("route", "WEBSOCKET /responses")
@@ -122,6 +130,7 @@ class ResponsesWatcher(Watcher):
             send_error(connection, error)
 
         sse.to_json = encoded
+        sse.opening_frames = opened
         Connection._receive = received  # type: ignore[assignment, method-assign]
         Connection._send_error = sent_error  # type: ignore[assignment, method-assign]
 

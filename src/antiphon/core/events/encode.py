@@ -59,7 +59,7 @@ CREATED, IN_PROGRESS = b'{"type":"response.created"', b'{"type":"response.in_pro
 NUMBER = b',"sequence_number":%d}'
 
 
-def _opening_frames(events: Sequence[AnyEvent]) -> list[bytes]:
+def opening_frames(events: Sequence[AnyEvent]) -> list[bytes]:
     """What nearly every stream begins with: two events with the same response, which is encoded once. Or nothing."""
     if len(events) < 2 or type(created := events[0]) is not ResponseCreated:
         return []
@@ -115,7 +115,7 @@ class MessageEncoder:
         heads, encode = self._heads, self.encode
         if heads is None:
             return [encode(event) for event in events]
-        opening = _opening_frames(events)
+        opening = opening_frames(events)
         others = [
             encode(event) if type(event) is PlainDelta else b"".join((heads[type(event)], to_json(event), FRAME_TAIL))
             for event in events[len(opening) :]
