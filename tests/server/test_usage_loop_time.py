@@ -54,7 +54,7 @@ async def read_all(gateway: MeasuredGateway, path: str, query: dict[str, Any]) -
             page = {"page": found["next_page"]}
 
 
-@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 async def test_100_000_rows_are_read_without_blocking_the_event_loop(
     database: str, engine: MockEngine, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
