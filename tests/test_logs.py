@@ -63,6 +63,7 @@ REQUEST = {"method": "POST", "path": "/v1/responses", "status": 200, "seconds": 
         ("mcp server failed", {"server": "a", "reason": "It ended."}, "MCP server a: It ended. See `antiphon mcp`."),
         ("settings reloaded", {"changed": ["a", "b"]}, "Settings reloaded: a, b changed"),
         ("settings reloaded", {"changed": []}, "Settings reloaded: nothing changed"),
+        ("keys changed", {"count": 2}, "The keys in the store have changed: 2 can be used"),
         ("store_timeout", {}, "store timeout"),
     ],
 )  # fmt: skip

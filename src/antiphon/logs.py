@@ -120,6 +120,7 @@ LINES: Mapping[str, Callable[[Members], str]] = {
     "waiting for engine": _waiting,
     "waiting for store": _waiting_for_store,
     "settings reloaded": _reloaded,
+    "keys changed": lambda members: f"The keys in the store have changed: {members['count']} can be used",
     "mcp server failed": lambda members: f"MCP server {members['server']}: {members['reason']} See `antiphon mcp`.",
     "engine cannot be used": lambda members: f"The engine at {members['engine']} {members['reason'].removeprefix('it ')}",
 }
