@@ -400,13 +400,13 @@ async def test_a_small_model_gets_four_tools_and_a_fifth_of_the_prompt(claude: C
     engine.lists(SMALL)
     file = claude.folder / "greeting.txt"
     for options in ([], ["--full"]):
-        engine.will(calls(use("Write", file_path=str(file), content="Hello\n")), text("Written."))
+        engine.will(calls(use("write_file", path=str(file), content="Hello\n")), text("Written."))
         assert await claude.says("Write a greeting", options=options) == "Written."
         assert file.read_text() == "Hello\n"
         file.unlink()
     lean, _, full, _ = engine.requests
     assert "System tools" in await claude.says("/context"), "its commands are still there"
-    assert tool_names(lean) == ["Bash", "Edit", "Read", "Write"]
+    assert tool_names(lean) == ["shell", "replace_text", "read_file", "write_file"]
     assert len(msgspec.json.encode(full)) > 5 * len(msgspec.json.encode(lean))
     assert lean["messages"][-1]["content"] == "Write a greeting"
 
