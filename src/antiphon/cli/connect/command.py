@@ -49,7 +49,7 @@ def run_connect(settings: Settings, name: str | None, *, model: str | None, url:
     if name is None:
         typer.echo("\n".join(printable(line) for line in _list()))
         if url is not None:
-            # The list is the same for every gateway. Who names one is told that it does not answer, as with a client.
+            # The list needs no gateway, but a URL that nothing answers at is an error, as it is with the name of a client.
             GatewayClient(choose_gateway(settings, url), None).get("/health")
         return 0
     if (client := CLIENTS.get(name)) is None:

@@ -1,4 +1,4 @@
-"""What Codex is told about a model: the entries of its catalog, with the instructions that it gives the model."""
+"""The entry of a model in the catalog that Codex reads: its limits, and the instructions that Codex sends to it."""
 
 from typing import Any
 

@@ -61,9 +61,9 @@ FUNCTIONS = (
     ),
     Example("Thanks!", (), "You are welcome."),
 )
-# Where all that can be called are searches. The calls are those of the first search that is offered: shown calls of another
-# function, a small model answers by itself. What was found is told in a sentence that ends with its number, or it
-# was not found. The numbers begin at 1, as those of a first search do: higher ones were copied.
+# For requests whose only tools are searches. The calls are made to the first search that is offered: a small model that is
+# shown calls of another function does not search. An answer is a sentence that ends with the number of its passage, or says
+# that nothing was found. The numbers of each example begin at 1, as in a first search: the model copied higher ones.
 SEARCHES = (
     Example("Hello!", (), "Hello! What shall I look up?"),
     Example(

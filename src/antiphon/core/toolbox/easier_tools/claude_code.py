@@ -57,7 +57,7 @@ def _renamed(name: str, description: str, arguments: Mapping[str, Argument]) -> 
 
 
 FILE = Argument("file_path", PATH, ONE_LINE, to_path)
-# In the words that have proved themselves with the commands of another agent.
+# Their descriptions are those of the commands for Codex, which small models were seen to follow.
 _COMMANDS = {command.name: command for command in FILE_COMMANDS}
 _READ, _REPLACE = _COMMANDS["read_file"], _COMMANDS["replace_text"]
 
